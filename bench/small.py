@@ -1,10 +1,11 @@
 """One device, sizes at which a call costs as much as its work: shardsolve beside JAX's own.
 
-    PYTHONPATH=python python bench/small.py [--jobs solve vmap eigh] [--n 16 32] [--dtype float64]
-                                            [--seconds 1.0]
+    PYTHONPATH=python python bench/small.py [--jobs solve vmap lu eigh] [--n 16 32]
+                                            [--dtype float64] [--seconds 1.0]
 
-`solve` against `jax.scipy.linalg.solve(assume_a="pos")`, alone and under `vmap` of 1000 systems,
-`eigh` against `jnp.linalg.eigh`, each under `jax.jit` on the first device that JAX has. Runs of
+`solve` against `jax.scipy.linalg.solve(assume_a="pos")`, alone and under `vmap` of 1000 systems;
+`lu` and `lu_vmap`: the same with general matrices and assume_a="gen", the default of both; `eigh`
+against `jnp.linalg.eigh`, each under `jax.jit` on the first device that JAX has. Runs of
 the two take turns, each run is waited for, and the least of as many as fit in --seconds counts:
 the machine may have other work. The first answer of each is checked. Ours includes the look at the
 input and the certificate, which is printed in units of rounding. Ends with status 1 if an answer
@@ -20,6 +21,8 @@ import time
 SIZES = {
     "solve": (16, 32, 64, 128, 256, 512, 1000, 2048, 4096),
     "vmap": (16, 32, 64, 128),
+    "lu": (16, 32, 64, 128, 256, 512, 1000, 2048, 4096),
+    "lu_vmap": (16, 32, 64, 128),
     "eigh": (32, 64, 128, 256, 512, 1000, 2048),
 }
 SYSTEMS = 1000  # of a batch
@@ -30,7 +33,7 @@ AT_LEAST = 100e-6  # seconds of a run: several calls, if one is shorter
 def problem(np, job: str, n: int, dtype: str):
     """The operands of a job: a, or a and b."""
     random = np.random.default_rng(1)
-    batch = (SYSTEMS,) if job == "vmap" else ()
+    batch = (SYSTEMS,) if job.endswith("vmap") else ()
 
     def normal(*shape):
         real = random.standard_normal((*batch, *shape))
@@ -40,6 +43,9 @@ def problem(np, job: str, n: int, dtype: str):
     turned = np.conj(np.swapaxes(g, -1, -2))
     if job == "eigh":
         return (((g + turned) / 2).astype(dtype),)
+    if job.startswith("lu"):
+        # well conditioned, and every pivot an exchange
+        return (g + 3 * n**0.5 * np.eye(n)[::-1]).astype(dtype), normal(n).astype(dtype)
     return (g @ turned / n + np.eye(n)).astype(dtype), normal(n).astype(dtype)
 
 
@@ -57,23 +63,25 @@ def main() -> int:
 
     import shardsolve
 
-    def ours(a, b):
-        return shardsolve.solve(a, b, assume_a="pos")
+    def solves(assume_a):
+        """Ours, its certificate, JAX's."""
+        given = {"assume_a": assume_a}
+        full = {"full_output": True, "estimate_rcond": False, **given}
+        return (
+            lambda a, b: shardsolve.solve(a, b, **given),
+            lambda a, b: shardsolve.solve(a, b, **full)[1].backward_error,
+            lambda a, b: jax.scipy.linalg.solve(a, b, **given),
+        )
 
-    def judged(a, b):
-        return shardsolve.solve(a, b, assume_a="pos", full_output=True, estimate_rcond=False)[1]
+    def batched(calls):
+        ours, error, theirs = map(jax.vmap, calls)
+        return ours, lambda *given: error(*given).max(), theirs
 
-    def theirs(a, b):
-        return jax.scipy.linalg.solve(a, b, assume_a="pos")
-
-    # Ours, its certificate, JAX's.
     calls = {
-        "solve": (ours, lambda *given: judged(*given).backward_error, theirs),
-        "vmap": (
-            jax.vmap(ours),
-            lambda *given: jax.vmap(judged)(*given).backward_error.max(),
-            jax.vmap(theirs),
-        ),
+        "solve": solves("pos"),
+        "vmap": batched(solves("pos")),
+        "lu": solves("gen"),
+        "lu_vmap": batched(solves("gen")),
         "eigh": (
             shardsolve.eigh,
             lambda a: shardsolve.eigh(a, full_output=True)[2].residual,

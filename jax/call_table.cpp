@@ -9,6 +9,7 @@
 #include "jax/lu_calls.hpp"
 #include "jax/qr_calls.hpp"
 #include "jax/small_cholesky_calls.hpp"
+#include "jax/small_lu_calls.hpp"
 #include "jax/sparse_calls.hpp"
 
 #include <shardsolve/error.hpp>
@@ -26,8 +27,9 @@ namespace {
 const std::vector<CallRow>& call_table() {
   static const auto& rows = *new std::vector<CallRow>([] {
     std::vector<CallRow> all;
-    for (const auto& family : {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(),
-                               sparse_calls(), lu_calls(), small_cholesky_calls(), qr_calls()}) {
+    for (const auto& family :
+         {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(), sparse_calls(), lu_calls(),
+          small_cholesky_calls(), small_lu_calls(), qr_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

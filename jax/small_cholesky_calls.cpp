@@ -2,10 +2,8 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/cholesky/small.hpp"
-#include "jax/calls.hpp"
-#include "jax/local_task.hpp"
 #include "jax/session.hpp"
-#include "runtime/host/blas.hpp"
+#include "jax/small_calls.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/plan.hpp>
@@ -31,45 +29,6 @@ constexpr CallBuffers small_solve_buffers = {
     .operands = {vectors("slab"), any("diagonal", Element::real), any("record", Element::words),
                  vectors("b")},
     .results = {any("verdict", Element::words), vectors("x"), any("error", Element::real)}};
-
-/// So many right-hand sides are each certified like one. Of more the usual call takes products.
-constexpr std::int64_t most_columns = 4;
-/// A batch goes to XLA's threads in pieces of about so many operations, n^3 for each matrix: some
-/// 20 us, to wake a thread takes two.
-constexpr std::int64_t operations_a_piece = 1 << 18;
-
-/// do_item(i) for each of the batch.
-void each_item(const LocalTask& task, std::int64_t n,
-               const std::function<void(std::int64_t)>& do_item) {
-  runtime::host::blas::use_one_thread();
-  const std::int64_t items =
-      std::clamp<std::int64_t>(operations_a_piece / (n * n * n + 1), 1, task.batch);
-  runtime::host::in_pieces(task.spare, (task.batch + items - 1) / items, [&](std::int64_t piece) {
-    const std::int64_t end = std::min((piece + 1) * items, task.batch);
-    for (std::int64_t item = piece * items; item < end; ++item) {
-      do_item(item);
-    }
-  });
-}
-
-/// The usual call for one matrix, which finds out what is wrong or takes more pains. `buffers`: in
-/// the order of its row.
-void do_usual_call(std::string_view name, Job job, std::initializer_list<void*> buffers) {
-  job.row = find_call(name);
-  job.devices = 1;
-  job.ranks = 1;
-  for (std::size_t index = 0; index < job.row->options.size(); ++index) {
-    job.options.at(index) = job.row->options[index].unset;
-  }
-  Seat seat;
-  std::copy(buffers.begin(), buffers.end(), seat.buffers.begin());
-  void* const from = seat.at(job.row->copy->from);
-  void* const to = seat.at(job.row->copy->to);
-  if (from != to) {
-    std::memcpy(to, from, bytes_of(job.row->buffers.at(job.row->copy->to), job));
-  }
-  do_call(job, {seat});
-}
 
 template <Scalar T>
 void factor_small_ones(const LocalTask& task) {
@@ -120,7 +79,7 @@ void solve_small_ones(const LocalTask& task) {
   task.require_length(at["verdict"], words<Verdict>);
   task.require_length(at["x"], columns * n);
   task.require_length(at["error"], 1);
-  const bool small = columns <= most_columns && !is_watched();
+  const bool small = columns <= most_small_columns && !is_watched();
   each_item(task, n, [&](std::int64_t item) {
     auto* const slab = static_cast<T*>(task.item(at["slab"], item, sizeof(T)));
     auto* const diagonal = static_cast<Real*>(task.item(at["diagonal"], item, sizeof(Real)));

@@ -22,7 +22,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from shardsolve import _cholesky_alone, _eigh_alone, _library
+from shardsolve import _cholesky_alone, _eigh_alone, _library, _lu_alone
 from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along
 from shardsolve._library import Row
 from shardsolve._records import EMPTY_FACTOR, EMPTY_LU, FAILURE
@@ -484,9 +484,27 @@ _SOLVE = Call(
 _HALF = Call("cholesky_half", rule="i j, r, m, r k -> r k, v", empty=(0, 0))
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
 _CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
-_LU_FACTOR = Call("lu_factor", rule="i j -> i j, r, s, l, m", empty=(0, 0, 1, 0, EMPTY_LU))
+_LU_FACTOR = Call(
+    "lu_factor",
+    rule="i j -> i j, r, s, l, m",
+    empty=(0, 0, 1, 0, EMPTY_LU),
+    alone={
+        "cpu": Alone(_lu_alone.MOST_ROWS_ON_CPU, _lu_alone.factor_on_cpu),
+        "cuda": Alone(_lu_alone.MOST_ROWS_ON_GPU, _lu_alone.factor_by_xla),
+    },
+    batches=True,
+)
 # The matrix, which comes with its factor, says where results are to lie.
-_LU_SOLVE = Call("lu_solve", rule="i j, r c, p, m, r k -> r k, v, l", empty=(0, 0, 0))
+_LU_SOLVE = Call(
+    "lu_solve",
+    rule="i j, r c, p, m, r k -> r k, v, l",
+    empty=(0, 0, 0),
+    alone={
+        "cpu": Alone(_lu_alone.MOST_ROWS_ON_CPU, _lu_alone.solve_on_cpu),
+        "cuda": Alone(_lu_alone.MOST_ROWS_ON_GPU, _lu_alone.solve_by_xla),
+    },
+    batches=True,
+)
 _LU_CONDITION = Call("lu_condition", rule="i j, p, m -> l, v", empty=(1, 0))
 _QR = Call("qr", rule="i j -> i j, a b, l, m", empty=(0, 0, 0, 0))
 _LEAST_SQUARES = Call(

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from shardsolve._cholesky_alone import FINE, is_hermitian, is_in_range, unless
+from shardsolve._alone import FINE, is_in_range, unless
+from shardsolve._cholesky_alone import is_hermitian
 from shardsolve._records import Status
 
 # Up to here XLA was faster on all CPUs that were tried.

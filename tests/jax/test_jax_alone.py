@@ -14,6 +14,7 @@ from systems import (
     batch,
     close,
     compiled_text,
+    general,
     hermitian,
     infinity_norm,
     more,
@@ -24,7 +25,7 @@ from systems import (
 )
 
 import shardsolve
-from shardsolve import Status, _calls, _cholesky_alone, _eigh_alone
+from shardsolve import Status, _alone, _calls, _cholesky_alone, _eigh_alone
 
 N = 24
 MOST_ROWS = _cholesky_alone.MOST_ROWS_ON_CPU
@@ -34,7 +35,10 @@ MOST_ROWS = _cholesky_alone.MOST_ROWS_ON_CPU
 def way(request, monkeypatch):
     """What the platform does, and what GPUs do, here too."""
     if request.param == "by_xla":
-        for call in (_calls.FACTOR, _calls._SOLVE, _calls._EIGH):
+        for call in (
+            *(_calls.FACTOR, _calls._SOLVE, _calls._EIGH),
+            *(_calls._LU_FACTOR, _calls._LU_SOLVE),
+        ):
             monkeypatch.setitem(call.alone, "cpu", call.alone["cuda"])
         jax.clear_caches()
     yield request.param
@@ -91,15 +95,15 @@ def test_backward_error_is_the_true_one(kind, dtype, way):
 def test_backward_error_of_a_wrong_x_is_the_true_one(dtype):
     a, b = hermitian(90, dtype), sides(90, 3, dtype)
     x = np.linalg.solve(a, b).astype(dtype) * (1 + 64 * np.finfo(dtype).eps)
-    found = float(jax.jit(_cholesky_alone.backward_error)(a, x, b)[0])
-    assert found == pytest.approx(max(true_error(a, x[:, j], b[:, j]) for j in range(3)), rel=0.05)
+    found = jax.jit(_alone.column_errors)(a, x, b)[0]
+    assert np.allclose(found, [true_error(a, x[:, j], b[:, j]) for j in range(3)], rtol=0.05)
 
 
 @pytest.mark.parametrize("bad", (np.nan, np.inf))
 def test_backward_error_of_what_is_not_finite_is_nan_or_infinite(bad):
     a, b = hermitian(N), sides(N)[:, None]
     for x, b in ((np.full_like(b, bad), b), (b, np.full_like(b, bad))):  # noqa: B020
-        assert not np.isfinite(_cholesky_alone.backward_error(a, x, b)[0])
+        assert not np.isfinite(_alone.column_errors(a, x, b)[0]).any()
 
 
 def spoilt(kind):
@@ -275,6 +279,149 @@ def test_a_tile_that_is_asked_for_is_used():
     assert "small_cholesky" in compiled_text(shardsolve.cho_factor, a)
     by_tiles = compiled_text(lambda a: shardsolve.cho_factor(a, tile=8), a)
     assert "small_cholesky" not in by_tiles
+
+
+# General matrices
+
+
+def solve_general(a, b, **options):
+    return shardsolve.solve(a, b, full_output=True, **options)
+
+
+@pytest.mark.parametrize("k", (None, more(1), more(3), 7))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_any_general_matrix_is_solved(dtype, k, way):
+    a, b = general(N, dtype), sides(N, k, dtype)
+    x, info = solve_general(alone(a), alone(b))
+    assert solves(a, x, b)
+    assert info.status is Status.OK
+    assert 0 <= float(info.backward_error) < 4 * np.finfo(dtype).eps
+    assert 0 < float(info.rcond) <= 1
+
+
+@pytest.mark.parametrize("n", (1, 2, 63, 130, more(MOST_ROWS), more(MOST_ROWS + 1)))
+def test_any_size_of_a_general_matrix_is_solved(n, way):
+    a, b = general(n), sides(n)
+    assert solves(a, solve_general(alone(a), alone(b))[0], b)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_general_factor_is_used_by_every_call(dtype, way):
+    a, b = general(N, dtype), sides(N, 2, dtype)
+    factor, by_tiles = (shardsolve.lu_factor(alone(a), tile=tile) for tile in (None, N))
+    for trans, op in enumerate((a, a.T, a.conj().T)):
+        x, info = shardsolve.lu_solve(factor, alone(b), trans, full_output=True)
+        assert solves(op, x, b)
+        assert float(info.backward_error) == pytest.approx(
+            max(true_error(op, x[:, j], b[:, j]) for j in range(2)), rel=0.05
+        )
+    assert np.array_equal(factor._rows, by_tiles._rows)
+    assert close(factor._slab, by_tiles._slab)
+    assert close(shardsolve.inv(factor), np.linalg.inv(a))
+    assert close(shardsolve.det(factor), np.linalg.det(a))
+    # the library's ||A||_inf of complex numbers is rounded down by up to 8 %
+    near = {"rel": 0.09 if np.iscomplexobj(a) else 1e-5}
+    found, expected = (float(shardsolve.cond(one, 1)) for one in (factor, by_tiles))
+    assert found == pytest.approx(expected, **near)
+    figures = [np.split(np.asarray(one._record)[9:], 3) for one in (factor, by_tiles)]
+    found, expected = ([value_of(words) for words in one] for one in figures)
+    assert found == pytest.approx(expected, **near)
+
+
+def value_of(words) -> float:
+    """Of ScaledWords."""
+    low, high, exponent = np.asarray(words, np.int32)
+    bits = int(high) << 32 | int(np.uint32(low))
+    return float(np.ldexp(np.int64(bits).view(np.float64), exponent))
+
+
+def general_spoilt(kind):
+    a = general(N)
+    if kind == "singular":
+        a[:, 3] = 0
+    elif kind == "nan":
+        a[3, 7] = np.nan
+    elif kind == "growing":  # Wilkinson's: the last column doubles in every step
+        a = np.eye(60) - np.tril(np.ones((60, 60)), -1)
+        a[:, -1] = 1
+        return a.T
+    return a
+
+
+@pytest.mark.parametrize("kind", ("singular", "nan", "growing"))
+def test_what_is_wrong_with_a_general_matrix_is_said_as_ever(kind, way):
+    a = general_spoilt(kind)
+    b = sides(len(a))
+    info = solve_general(alone(a), alone(b))[1]
+    by_tiles = solve_general(alone(a), alone(b), tile=8)[1]  # the usual call
+    assert info.status is not Status.OK
+    assert info.status is by_tiles.status
+    assert info.message == by_tiles.message
+
+
+def test_bad_right_hand_side_of_a_general_matrix_is_named(way):
+    b = sides(N, 2)
+    b[4, 1] = np.inf
+    info = solve_general(alone(general(N)), alone(b))[1]
+    assert info.status is Status.NONFINITE_INPUT
+    assert "row 4, column 1" in info.message
+
+
+@pytest.mark.parametrize("scale", (1e-300, 1e-30, 1e30, 1e300))
+def test_general_matrices_at_the_ends_of_the_range_are_solved(scale, way):
+    a, b = general(N), sides(N)
+    x, info = solve_general(alone(a * scale), alone(b))
+    assert info.status is Status.OK
+    assert close(np.asarray(x) * scale, np.linalg.solve(a, b))
+
+
+@pytest.mark.parametrize("dtype", ("float64", "complex64"))
+def test_equations_of_other_sizes_are_met_by_components(dtype, way):
+    """Rows of 1e-10 keep no digit if the error is looked at by the norm alone."""
+    scales = np.where(np.arange(N) % 2, 1e-10, 1).astype(dtype)
+    a, b = general(N, dtype) * scales[:, None], sides(N, None, dtype) * scales
+    x = np.asarray(solve_general(alone(a), alone(b))[0])
+    wide = np.result_type(dtype, np.longdouble)
+    wide_a, wide_x, wide_b = (one.astype(wide) for one in (a, x, b))
+    share = np.abs(wide_b - wide_a @ wide_x) / (np.abs(wide_a) @ np.abs(wide_x) + np.abs(wide_b))
+    assert share.max() < 10 * np.finfo(dtype).eps
+
+
+def test_general_batch_has_the_answers_of_its_systems(way):
+    a = np.stack([general(N, seed=j) for j in range(5)])
+    b = np.stack([sides(N, seed=j) for j in range(5)])
+    a[2] = general_spoilt("singular")
+    x, info = jax.jit(jax.vmap(solve_general))(alone(a), alone(b))
+    assert info.status.tolist() == [Status.OK, Status.OK, Status.SINGULAR, Status.OK, Status.OK]
+    assert np.isnan(x[2]).all()
+    for j in (0, 1, 3, 4):
+        assert close(x[j], np.linalg.solve(a[j], b[j]))
+    shared = jax.vmap(shardsolve.solve, (None, 0))(alone(a[0]), alone(b))
+    assert close(shared, np.linalg.solve(a[0], b[..., None])[..., 0])
+
+
+def test_derivatives_of_a_general_batch(way):
+    a = np.stack([general(6, seed=j) for j in range(3)])
+    b = np.ones((3, 6))
+
+    def loss(a, b):
+        return jnp.sum(jax.vmap(shardsolve.solve)(a, b) ** 2)
+
+    def of_jax(a, b):
+        return jnp.sum(jnp.linalg.solve(a, b[..., None]) ** 2)
+
+    for argument in (0, 1):
+        found = jax.grad(loss, argument)(alone(a), alone(b))
+        assert close(found, jax.grad(of_jax, argument)(a, b))
+
+
+@pytest.mark.cpu_only
+def test_general_batch_is_one_call_and_not_a_loop():
+    a, b = jnp.asarray(batch(5, N)), jnp.ones((5, N))
+    text = compiled_text(jax.vmap(shardsolve.solve), a, b)
+    assert "while(" not in text
+    assert text.count("shardsolve_small_lu_factor") > 0
+    assert 'custom_call_target="shardsolve_lu_factor"' not in text
 
 
 # Eigenpairs by XLA, as GPUs have them

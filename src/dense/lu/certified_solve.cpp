@@ -29,12 +29,6 @@ namespace {
 
 using runtime::Op;
 
-/// Errors in units of the rounding: above these x is refined, and above the last one given up.
-constexpr double refined_from = 4.0;
-constexpr double refined_from_by_components = 10.0;
-constexpr double given_up_from = 10.0;
-constexpr int max_refinements = 3;
-
 /// Backward errors of some columns of X.
 struct Errors {
   std::vector<double> by_norm;

@@ -22,6 +22,12 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::
 /// say what is to be refined and which are the worst, whose errors are then found exactly.
 inline constexpr std::int64_t max_exact = 8;
 
+/// Errors in units of the rounding: above these x is refined, and above the last one given up.
+inline constexpr double refined_from = 4.0;
+inline constexpr double refined_from_by_components = 10.0;
+inline constexpr double given_up_from = 10.0;
+inline constexpr int max_refinements = 3;
+
 /// From which growth on a factor is one of another matrix, in the dtype of T: 1 / sqrt(u).
 template <Scalar T>
 double largest_growth();

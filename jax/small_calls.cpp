@@ -1,0 +1,51 @@
+#include "jax/small_calls.hpp"
+
+#include "runtime/host/blas.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace shardsolve::jax {
+namespace {
+
+/// A batch goes to XLA's threads in pieces of about so many operations, n^3 for each matrix: some
+/// 20 us, to wake a thread takes two.
+constexpr std::int64_t operations_a_piece = 1 << 18;
+
+}  // namespace
+
+void each_item(const LocalTask& task, std::int64_t n,
+               const std::function<void(std::int64_t)>& do_item) {
+  runtime::host::blas::use_one_thread();
+  const std::int64_t items =
+      std::clamp<std::int64_t>(operations_a_piece / (n * n * n + 1), 1, task.batch);
+  runtime::host::in_pieces(task.spare, (task.batch + items - 1) / items, [&](std::int64_t piece) {
+    const std::int64_t end = std::min((piece + 1) * items, task.batch);
+    for (std::int64_t item = piece * items; item < end; ++item) {
+      do_item(item);
+    }
+  });
+}
+
+void do_usual_call(std::string_view name, Job job, std::initializer_list<void*> buffers,
+                   std::initializer_list<std::pair<std::string_view, OptionValue>> options) {
+  job.row = find_call(name);
+  job.devices = 1;
+  job.ranks = 1;
+  for (std::size_t index = 0; index < job.row->options.size(); ++index) {
+    job.options.at(index) = job.row->options[index].unset;
+  }
+  for (const auto& [option, value] : options) {
+    job.options.at(job.row->option(option)) = value;
+  }
+  Seat seat;
+  std::copy(buffers.begin(), buffers.end(), seat.buffers.begin());
+  void* const from = seat.at(job.row->copy->from);
+  void* const to = seat.at(job.row->copy->to);
+  if (from != to) {
+    std::memcpy(to, from, bytes_of(job.row->buffers.at(job.row->copy->to), job));
+  }
+  do_call(job, {seat});
+}
+
+}  // namespace shardsolve::jax

@@ -1,0 +1,28 @@
+/// What calls for small systems on one CPU device share: each matrix of a batch by itself, in XLA's
+/// threads.
+#pragma once
+
+#include "jax/calls.hpp"
+#include "jax/local_task.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+namespace shardsolve::jax {
+
+/// So many right-hand sides are each certified like one. Of more the usual call takes products.
+inline constexpr std::int64_t most_small_columns = 4;
+
+/// do_item(i) for each of the batch, of matrices of n rows.
+void each_item(const LocalTask& task, std::int64_t n,
+               const std::function<void(std::int64_t)>& do_item);
+
+/// The usual call for one matrix, which finds out what is wrong or takes more pains. `buffers`: in
+/// the order of its row. `options`: those of the call that are not left unset.
+void do_usual_call(std::string_view name, Job job, std::initializer_list<void*> buffers,
+                   std::initializer_list<std::pair<std::string_view, OptionValue>> options = {});
+
+}  // namespace shardsolve::jax

@@ -1,0 +1,160 @@
+"""Small general systems on a device that is alone, one or a batch of them.
+
+On the CPU a local call of the library solves such a system in XLA's thread, a batch in all of them.
+On a GPU XLA's own routines do, batched; see `_alone`.
+
+All functions here take and give what the calls `lu_factor` and `lu_solve` do, or a batch of that.
+A slab's rows are columns of C = A^T: it is (L U)^T for P C = L U.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from shardsolve import _local
+from shardsolve._alone import (
+    EXACT,
+    FINE,
+    Arrays,
+    Usual,
+    adjoint_of,
+    column_errors,
+    factor_record,
+    is_in_range,
+    made_alone,
+    scaled_words,
+    times_power,
+    unless,
+    words,
+)
+from shardsolve._records import EMPTY_LU, VERDICT_WORDS
+
+# Seconds of `solve` in `jit` beside jax.scipy's: bench/small.py, and the table in
+# docs/performance.md.
+MOST_ROWS_ON_CPU = 512
+MOST_ROWS_ON_GPU = 2048
+
+# Units of rounding; see src/dense/lu/certified_solve.cpp.
+_REFINED_FROM = 4
+_REFINED_FROM_BY_COMPONENTS = 10
+
+
+def factor_on_cpu(usual: Usual, a: jax.Array) -> Arrays:
+    """By the library, which also makes the usual call itself where that is needed."""
+    n = a.shape[-1]
+    rows, slab, *rest = _local.call("small_lu_factor", a, lengths=(n, (n, n), 1, 1, len(EMPTY_LU)))
+    return slab, rows, *rest
+
+
+def solve_on_cpu(
+    usual: Usual,
+    slab: jax.Array,
+    a: jax.Array,
+    rows: jax.Array,
+    record: jax.Array,
+    b: jax.Array,
+    **options: bool,
+) -> Arrays:
+    """Likewise."""
+    n, k = b.shape[-2:]
+    verdict, x, error = _local.call(
+        "small_lu_solve",
+        *(slab, a, rows, record, adjoint_of(b)),
+        lengths=(VERDICT_WORDS, (k, n), 1),
+        **options,
+    )
+    return adjoint_of(x), verdict, error
+
+
+def factor_by_xla(usual: Usual, a: jax.Array) -> Arrays:
+    """P C = L U by XLA's routine, if no number in it is near the ends of the range."""
+    n, real = a.shape[-1], jnp.finfo(a.dtype)
+    sizes = jnp.abs(a)
+    one_norm = jnp.max(jnp.sum(sizes, axis=-1), axis=-1)  # of C
+    inf_norm = jnp.max(jnp.sum(sizes, axis=-2), axis=-1)
+    both, pivots, rows = lax.linalg.lu(_transpose(a))
+    diagonal = jnp.diagonal(both, axis1=-2, axis2=-1)
+    modulus = jnp.abs(diagonal)
+    growth = jnp.max(jnp.abs(jnp.triu(both)), axis=(-2, -1)) / jnp.max(sizes, axis=(-2, -1))
+    fine = is_in_range(one_norm) & is_in_range(inf_norm) & jnp.isfinite(growth)
+    fine &= jnp.all(modulus > real.tiny / real.eps, axis=-1)  # of NaN, too
+    swaps = jnp.sum(pivots != lax.broadcasted_iota(pivots.dtype, pivots.shape, pivots.ndim - 1), -1)
+    sign = jnp.prod(diagonal / jnp.where(modulus > 0, modulus, 1), axis=-1) * (1 - 2 * (swaps % 2))
+    log_modulus = jnp.sum(jnp.log(modulus), axis=-1, keepdims=True)
+    record = jnp.concatenate(
+        [factor_record(n, one_norm), scaled_words(inf_norm), scaled_words(growth)], axis=-1
+    )
+    found = _transpose(both), rows, sign[..., None].astype(a.dtype), log_modulus, record
+    return unless(fine, found, usual, a)
+
+
+def solve_by_xla(
+    usual: Usual,
+    slab: jax.Array,
+    a: jax.Array,
+    rows: jax.Array,
+    record: jax.Array,
+    b: jax.Array,
+    *,
+    adjoint: bool,
+) -> Arrays:
+    """A x = b or A^H x = b by XLA's routines, refined once, each column where that helps it."""
+    given = slab, a, rows, record, b
+    made = made_alone(record, a.shape[-1])
+    a = jnp.conj(_transpose(a)) if adjoint else a
+    u = jnp.finfo(b.dtype).eps / 2
+    where = rows[..., None]
+    upper, lower = {"lower": False, "unit_diagonal": True}, {"lower": True}
+
+    def solve(b: jax.Array) -> jax.Array:
+        if adjoint:  # conj(L) conj(U) x = P b
+            turned = {"left_side": True, "transpose_a": True, "conjugate_a": True}
+            pivoted = jnp.take_along_axis(b, jnp.broadcast_to(where, b.shape), axis=-2)
+            y = lax.linalg.triangular_solve(slab, pivoted, **turned, **upper)
+            return lax.linalg.triangular_solve(slab, y, **turned, **lower)
+        y = lax.linalg.triangular_solve(slab, b, left_side=True, **lower)  # U^T L^T P x = b
+        z = lax.linalg.triangular_solve(slab, y, left_side=True, **upper)
+        back = jnp.broadcast_to(jnp.argsort(rows, axis=-1)[..., None], b.shape)
+        return jnp.take_along_axis(z, back, axis=-2)
+
+    def errors_of(x: jax.Array) -> Arrays:
+        """By the norm and by components, (..., k); the residual, and its exponents."""
+        by_norm, residual, exponent = column_errors(a, x, b)
+        size_of_x, size_of_b = (times_power(jnp.abs(one), -exponent) for one in (x, b))
+        sizes = jnp.matmul(jnp.abs(a), size_of_x, **EXACT) + size_of_b
+        share = jnp.abs(residual) / jnp.where(sizes > 0, sizes, 1)
+        return by_norm, jnp.max(share, axis=-2, initial=0), residual, exponent
+
+    x = solve(b)
+    by_norm, by_components, residual, exponent = errors_of(x)
+    closer = x + times_power(solve(residual), exponent)
+    again, again_by_components, *_ = errors_of(closer)
+    wanted = (by_norm > _REFINED_FROM * u) | (by_components > _REFINED_FROM_BY_COMPONENTS * u)
+    helps = (again < by_norm) | (
+        (again <= _REFINED_FROM * u) & (again_by_components < by_components)
+    )
+    better = wanted & helps
+    x = jnp.where(better[..., None, :], closer, x)
+    by_norm = jnp.where(better, again, by_norm)
+    by_components = jnp.where(better, again_by_components, by_components)
+    # Not if one is NaN. What one step has not brought home gets more of them, and a verdict.
+    fine = (by_norm <= _REFINED_FROM * u) & (by_components <= _REFINED_FROM_BY_COMPONENTS * u)
+    error = jnp.max(by_norm, axis=-1, initial=0)
+    fine = made & (_growth_of(record) < u**-0.5) & jnp.all(fine, axis=-1)
+    found = x, words(made, FINE), error[..., None].astype(jnp.finfo(b.dtype).dtype)
+    return unless(fine, found, usual, *given)
+
+
+def _growth_of(record: jax.Array) -> jax.Array:
+    """Of an LuRecord; rounded up to a power of two."""
+    high, exponent = (
+        record[..., -2],
+        record[..., -1],
+    )  # of a double, and of what it is multiplied by
+    return 2.0 ** ((high >> 20) - 1022 + exponent).astype(jnp.float32)
+
+
+def _transpose(a: jax.Array) -> jax.Array:
+    return jnp.swapaxes(a, -1, -2)
