@@ -122,6 +122,14 @@ def test_nan_in_a_or_b_is_nan_in_x_and_no_exception(solver):
         assert number == 1 or info["status"] == shardsolve.Status.NONFINITE_INPUT
 
 
+@pytest.mark.skipif(DEVICES == 1, reason="needs two devices")
+@pytest.mark.parametrize("solver", [sn.cholesky(), more(sn.pinv_smooth())], ids=str)
+def test_operator_of_another_mesh_than_b_is_refused(solver):
+    one, other = row_mesh(jax.devices()[:1]), row_mesh(jax.devices()[1:2])
+    with pytest.raises(ValueError, match=r"b was put on the devices \[1\].*run on the devices"):
+        solver(Operator(put(hermitian(6), one, "x")), put(sides(6), other))
+
+
 def test_equal_solvers_are_the_same_program():
     assert sn.cholesky() == sn.cholesky()
     assert hash(sn.shift_ladder(start=1e-8)) == hash(sn.shift_ladder(start=1e-8))
