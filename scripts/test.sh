@@ -4,7 +4,7 @@
 #   release  optimised build; unit, kernels (those of GPUs, emulated), distributed, mpi, fuzz and install tiers
 #   fronts   the command line tool and the JAX package of the release build, side by side
 # Beside these in CI (.ci/run):
-#   wheel    the wheel as it is released, with the oldest jax; the newest one, on other devices; side by side
+#   wheel    the wheel as it is released, with the oldest jax; the newest one, on other devices and with NetKet; side by side
 #   tsan     distributed tier under ThreadSanitizer
 #   waits    a sample of the event waits is removed; each removal has to be noticed
 #   asan     unit, distributed and fuzz tiers under AddressSanitizer + UBSan
@@ -186,12 +186,21 @@ wheel_with_the_oldest() {
   run_jax build/jax-oldest/bin/python jax-oldest 4 tests/jax -m "(devices or wheel) and not more and not slow"
 }
 
+# NetKet's drivers with our solvers, in the environment of the newest jax. Installed last: it may want an older one.
+# with_netket [pytest option...]
+with_netket() {
+  local interpreter=build/jax-newest/bin/python
+  "$interpreter" -m pip install --quiet --disable-pip-version-check "netket>=3.23"
+  SHARDSOLVE_TEST_SAMPLE=1/1 run_jax "$interpreter" jax-netket 4 "$@"
+}
+
 # The library is loaded by ctypes, so one build serves every Python.
 tree_with_the_newest() {
   fresh_venv jax-newest "$(newest_python)" jax
   export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/3
   export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
   run_jax build/jax-newest/bin/python jax-6-devices 6 tests/jax -m "devices and not more and not slow"
+  with_netket tests/jax/test_jax_netket.py -m "slow and not more"
 }
 
 stage_wheel() {
@@ -205,6 +214,7 @@ stage_wheel() {
 # As users have it.
 wheel_with_the_newest() {
   run_jax build/jax-newest/bin/python jax-newest-all 4 tests/jax tests/docs
+  with_netket tests/jax/test_jax_netket.py tests/docs/test_examples.py -k "netket"
 }
 
 wheel_with_the_oldest_and_other_devices() {
@@ -305,7 +315,7 @@ describe() {
   case $1 in
     release) echo "optimised build; unit, kernels, distributed, mpi, fuzz and install tiers" ;;
     fronts) echo "the command line tool and the JAX package of that build" ;;
-    wheel) echo "the wheel as it is released, with the oldest jax; the newest one, on six devices" ;;
+    wheel) echo "the wheel as it is released, with the oldest jax; the newest one, on six devices and with NetKet" ;;
     wheel-all) echo "all JAX tests with the wheel, and the oldest and the newest jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;

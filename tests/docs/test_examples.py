@@ -102,6 +102,7 @@ def test_quench_of_netket_is_the_exact_evolution():
     assert "largest difference" in done.stdout
 
 
+@pytest.mark.more
 @pytest.mark.skipif(importlib.util.find_spec("tinygp") is None, reason="needs tinygp")
 def test_hyperparameters_of_a_gaussian_process_have_tinygps_gradient():
     example = HERE.parents[1] / "examples" / "gp_hyperparameters.py"

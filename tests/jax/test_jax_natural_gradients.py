@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 from systems import DEVICES, compiled_text, largest_collective, more, normal, put, row_mesh
 
 import shardsolve
-from shardsolve import _library, natural
+from shardsolve import _gram, _library, natural
 from shardsolve._cut import Cut
 from shardsolve._gram import gram
 
@@ -185,6 +185,23 @@ def test_gram_matrix_each_block_is_made_once():
     )
     opposite = width * width if DEVICES % 2 == 0 else 0  # a half, in each branch of a cond
     assert made == width * width * (1 + (DEVICES - 1) // 2) + opposite
+
+
+@pytest.mark.parametrize("n", [512, 521])
+def test_square_on_one_device_is_made_in_strips_from_the_diagonal_on(n, monkeypatch):
+    monkeypatch.setattr(_gram, "_STRIP_ROWS", 64)
+    a = normal(np.random.default_rng(0), (n, 7), "complex128")
+    lowered = jax.jit(lambda a: gram(a, Cut(row_mesh(jax.devices()[:1]), ("x",)))).lower(a)
+    made = sum(
+        int(rows) * int(columns)
+        for rows, columns in re.findall(
+            r"dot_general.*-> tensor<(\d+)x(\d+)xcomplex<f64>>", lowered.as_text()
+        )
+    )
+    assert made < 0.58 * n * n
+    found = np.asarray(lowered.compile()(a))
+    assert np.allclose(found, a @ a.conj().T, rtol=1e-13, atol=1e-13)
+    assert np.array_equal(found, found.conj().T)
 
 
 @pytest.mark.parametrize("mode", ["real", "complex"])
@@ -362,6 +379,35 @@ def test_negative_shift_inside_of_jit_is_an_outcome():
     x, info = jax.jit(lambda shift: natural.solve(o, f, shift, full_output=True))(-1.0)
     assert info.status == shardsolve.Status.NOT_POSITIVE_DEFINITE
     assert np.isnan(x).all()
+
+
+@pytest.mark.parametrize("side", ["samples", "parameters"])
+@pytest.mark.parametrize(("n", "parameters"), [(1, 6), (6, 1), (1, 1)])
+def test_one_sample_and_one_parameter_are_systems_too(n, parameters, side):
+    o, f = samples(n, parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a side that takes more time
+        x = natural.solve(o, f, SHIFT, side=side, center=False)
+    assert away(x, expected(o, f, center=False)) < 1e-12
+
+
+@pytest.mark.parametrize("side", ["samples", "parameters"])
+@pytest.mark.parametrize("mode", MODES)
+def test_mean_over_samples_is_nothing_that_x_depends_on(mode, side):
+    """With center, the default, the same O and f with other means have the same x."""
+    o, f = samples(10, 14, MODES[mode])
+    far = o + np.linspace(-5, 5, 14), f - 7
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x, other = (natural.solve(*given, SHIFT, side=side, mode=mode) for given in ((o, f), far))
+    assert away(other, np.asarray(x)) < 1e-11
+
+
+def test_negative_infinity_is_named_too():
+    o, f = samples(8, 5)
+    f[6] = -np.inf
+    with pytest.raises(shardsolve.LinAlgError, match=r"f: the right-hand side holds .*row 6"):
+        natural.solve(o, f, SHIFT)
 
 
 SAMPLES, F = samples(8, 5)

@@ -1,6 +1,11 @@
 """NetKet's solvers: shardsolve.netket. What NetKet itself does is tested where it is installed."""
 
 import importlib.util
+import os
+import re
+import socket
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -115,6 +120,14 @@ def test_nan_in_a_or_b_is_nan_in_x_and_no_exception(solver):
         x, info = solver(*given)
         assert np.isnan(x).all()
         assert number == 1 or info["status"] == shardsolve.Status.NONFINITE_INPUT
+
+
+@pytest.mark.skipif(DEVICES == 1, reason="needs two devices")
+@pytest.mark.parametrize("solver", [sn.cholesky(), more(sn.pinv_smooth())], ids=str)
+def test_operator_of_another_mesh_than_b_is_refused(solver):
+    one, other = row_mesh(jax.devices()[:1]), row_mesh(jax.devices()[1:2])
+    with pytest.raises(ValueError, match=r"b was put on the devices \[1\].*run on the devices"):
+        solver(Operator(put(hermitian(6), one, "x")), put(sides(6), other))
 
 
 def test_equal_solvers_are_the_same_program():
@@ -236,8 +249,57 @@ assert info["solver_fallback"] and np.isfinite(x).all()
 @netket_is_there
 @pytest.mark.slow
 @pytest.mark.cpu_only
-@pytest.mark.parametrize("program", [DRIVERS, TENSORS, INSTALLED], ids=["drivers", "qgt", "jaxmg"])
-def test_netket_with_it_does_what_it_does_without(python, program):
+def test_netket_with_it_does_what_it_does_without(python):
+    """In one process, as most of the time is to start NetKet and to compile its samplers."""
     if DEVICES != 4:
         pytest.skip("for four devices")
-    python(CHAIN + program)
+    python(CHAIN + DRIVERS + TENSORS + INSTALLED)
+
+
+TWO_PROCESSES = """
+import os, sys, jax
+number = int(os.environ["NUMBER"])
+jax.distributed.initialize(os.environ["COORDINATOR"], num_processes=2, process_id=number)
+"""
+
+ONE_DRIVER = """
+assert len(jax.devices()) == 4 and len(jax.local_devices()) == 2
+vs, log = state(complex), nk.logging.RuntimeLog()
+driver = nk.driver.VMC_SR(
+    energy, nk.optimizer.Sgd(0.05), variational_state=vs, diag_shift=0.01, use_ntk=True,
+    linear_solver=sn.shift_ladder(),
+)
+driver.run(2, out=log, show_progress=False)
+info = log.data["info"]
+assert info["status"].values.tolist() == [0, 0]
+assert max(info["backward_error"].values) < 1e-14
+print("parameters", np.asarray(ravel_pytree(vs.parameters)[0]).tobytes().hex())
+"""
+
+
+@netket_is_there
+@pytest.mark.slow
+@pytest.mark.more
+@pytest.mark.cpu_only
+def test_two_processes_of_netket_have_the_same_parameters():
+    """Each with two of the four devices."""
+    if DEVICES != 4:
+        pytest.skip("for four devices")
+    with socket.socket() as one:
+        one.bind(("localhost", 0))
+        port = one.getsockname()[1]
+    flags = re.sub(r"(device_count)=\d+", r"\1=2", os.environ["XLA_FLAGS"])
+    running = []
+    for number in range(2):
+        own = {"XLA_FLAGS": flags, "NUMBER": str(number), "COORDINATOR": f"localhost:{port}"}
+        command = [sys.executable, "-c", TWO_PROCESSES + CHAIN + ONE_DRIVER]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        running.append(subprocess.Popen(command, env={**os.environ, **own}, **pipes))
+    try:
+        ended = [process.communicate(timeout=100) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert [process.returncode for process in running] == [0, 0], ended
+    found = {re.search("parameters (.*)", out)[1] for out, _ in ended}
+    assert len(found) == 1

@@ -137,6 +137,7 @@ def test_what_goes_on_has_the_same_bits(way: str, tmp_path: Path):
     require_same_bits(again, run)
 
 
+@pytest.mark.more
 def test_state_of_optax_is_kept(tmp_path: Path):
     optax = pytest.importorskip("optax")
     chain = optax.chain(

@@ -176,6 +176,30 @@ def test_steps_that_are_all_short_are_told_with_what_to_do():
         line().train(fb.NaturalGradient(steps=12))
 
 
+def test_loss_between_the_points_is_in_the_outcome():
+    problem = line()
+    outcome = problem.train(fb.NaturalGradient(steps=30, shift=1e-6)).outcome
+    equation, slope_or_data = outcome.terms[0], outcome.terms[-1]
+    assert (equation.held_out_points, slope_or_data.held_out_points) == (20, 0)
+    assert slope_or_data.held_out == slope_or_data.loss
+    assert np.isclose(sum(term.loss for term in outcome.terms), outcome.loss)
+    assert np.isclose(sum(term.held_out for term in outcome.terms), outcome.held_out_loss)
+    assert 0 < outcome.held_out_loss < 5 * outcome.loss
+    assert outcome.held_out_loss != outcome.loss
+    assert "between the points" in str(outcome)
+
+
+def test_loss_far_above_between_few_points_is_told(tmp_path):
+    """Sixteen points, and a network that can be anything between them."""
+    with pytest.warns(fb.TrainingWarning, match=r"at its points and .* between them: the error"):
+        run = poisson(4, [16, 16]).train(fb.NaturalGradient(steps=40, shift=1e-8))
+    outcome = run.outcome
+    assert outcome.held_out_loss > 5 * outcome.loss
+    assert error(run) > 1e-3
+    run.save(tmp_path / "run")
+    assert fb.load(tmp_path / "run", run.problem).outcome == outcome
+
+
 def test_interrupt_keeps_what_was_learned(monkeypatch):
     from shardsolve.fbpinn import _natural_gradient
 

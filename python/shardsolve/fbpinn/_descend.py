@@ -29,7 +29,7 @@ from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._signals import Signals
 from shardsolve.fbpinn._summary import Course, summary
 
-_parts = jax.jit(parts_of_loss, static_argnums=0)
+terms_of_loss = jax.jit(parts_of_loss, static_argnums=0)
 
 
 def descend(
@@ -101,7 +101,7 @@ class _Training:
         costs = PlacementCosts()
         self.loss = Loss(problem, mesh, how.exchange, None, costs, how.dtype, how.batch)
         cells = cells_of(problem)
-        self.held_out, self.moved = _held_out(self.loss, cells)
+        self.held_out, self.moved = held_out(self.loss, cells)
         self.setup, self._tables = _moving(self.loss, how, cells)
         self.method = method_of(how)
         layout = self.setup.layout
@@ -180,7 +180,7 @@ class _Training:
         mine, its = self.setup.layout, loss._setup.layout
         if not np.array_equal(mine.boxes, its.boxes):  # its places are others
             parameters = its.spread(mine.gather(parameters))
-        return np.asarray(_parts(loss._setup, parameters, loss._tables))
+        return np.asarray(terms_of_loss(loss._setup, parameters, loss._tables))
 
     def without_networks(self) -> float:
         """The loss of networks that are 0."""
@@ -219,7 +219,7 @@ class _Training:
         return self.loss.with_points(moved)
 
 
-def _held_out(loss: Loss, cells: list[Cells]) -> tuple[Loss | None, list[int]]:
+def held_out(loss: Loss, cells: list[Cells]) -> tuple[Loss | None, list[int]]:
     """The loss somewhere in the points' cells, the same in each training."""
     luck = np.random.default_rng(0)
     moved = {

@@ -14,6 +14,7 @@ from shardsolve.fbpinn import _archive
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import described
 from shardsolve.fbpinn._identity import description, require_same
+from shardsolve.fbpinn._natural_gradient import NaturalGradientOutcome
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._outcome import Cost, Descent, Outcome, TermLoss
 from shardsolve.fbpinn._parameters import layers_of
@@ -79,7 +80,7 @@ def load(path: Any, problem: Equations) -> Networks:
     return Run._again(_outcome(meta["outcome"]), problem, *parts)
 
 
-def _outcome(given: dict[str, Any]) -> Outcome | GradientOutcome:
+def _outcome(given: dict[str, Any]) -> Outcome | GradientOutcome | NaturalGradientOutcome:
     found = dict(given)
     kind = found.pop("class")
     found["status"] = Status[found["status"]]
@@ -87,6 +88,8 @@ def _outcome(given: dict[str, Any]) -> Outcome | GradientOutcome:
     if kind == "GradientOutcome":
         found["held_out_losses"] = [(step, loss) for step, loss in found["held_out_losses"]]
         return GradientOutcome(**found)
+    if kind == "NaturalGradientOutcome":
+        return NaturalGradientOutcome(**found)
     found["costs"] = {name: Cost(**cost) for name, cost in found["costs"].items()}
     found["descent"] = None if found["descent"] is None else Descent(**found["descent"])
     return Outcome(**found)

@@ -14,14 +14,18 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from shardsolve import natural
 from shardsolve._records import Status
+from shardsolve.fbpinn._cells import cells_of
+from shardsolve.fbpinn._descend import held_out, terms_of_loss
 from shardsolve.fbpinn._devices import default_device, require_mesh
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import described, real, whole
 from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._options import LeastSquares, PlacementCosts
+from shardsolve.fbpinn._outcome import TermLoss
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._pointwise import Pointwise
 from shardsolve.fbpinn._run import Networks, Run
+from shardsolve.fbpinn._summary import terms_far_above
 from shardsolve.fbpinn._train import TrainingWarning, train_on
 
 _SHORT = 1e-3  # a median length below this is told
@@ -75,6 +79,9 @@ class NaturalGradientOutcome:
             why the last solve had no answer.
         loss: At the end: the sum over the terms of weight^2 times the mean squared residual.
         losses: Before each step, and at the end.
+        held_out_loss: The loss at points between those of the training, of all `terms`. Far above
+            `loss`, the equation is fulfilled at the points only, and a warning says so.
+        terms: Each with its part of both.
         lengths: Of each step: 1, 1/2, 1/4, ..., or 0.
         shifts: That the solves took: larger ones than was asked for where rounding ate that.
         steps: How many made the loss smaller.
@@ -82,7 +89,8 @@ class NaturalGradientOutcome:
         rows, columns: N and P.
         coefficients_determined, coefficient_deviations: As of `Outcome`: by one Gauss-Newton step
             from the end, as if hidden layers were what they are.
-        seconds: By part: "setup", "compile", with the first step, "steps", all others.
+        seconds: By part: "setup", "compile", with the first step, "steps", all others,
+            "held_out".
         devices: Where it ran.
         warnings: Sentences with figures.
     """
@@ -90,6 +98,8 @@ class NaturalGradientOutcome:
     status: Status
     loss: float
     losses: list[float]
+    held_out_loss: float
+    terms: list[TermLoss]
     lengths: list[float]
     shifts: list[float]
     steps: int
@@ -109,7 +119,8 @@ class NaturalGradientOutcome:
 
     def __str__(self) -> str:
         return (
-            f"{self.status.name.lower()}: loss {self.loss:.3e}, from {self.losses[0]:.3e}, after "
+            f"{self.status.name.lower()}: loss {self.loss:.3e}, from {self.losses[0]:.3e} "
+            f"({self.held_out_loss:.3e} between the points), after "
             f"{self.steps} steps of {self.rows} x {self.columns}, ended by {self.ended}, "
             f"{sum(self.seconds.values()):.2f} s on {self.devices}"
             + "".join(f"\n  {warning}" for warning in self.warnings)
@@ -189,6 +200,7 @@ class _Training:
         self.lengths: list[float] = []
         self.shifts: list[float] = []
         self.seconds = {"setup": time.perf_counter() - begin, "compile": 0.0, "steps": 0.0}
+        self.seconds["held_out"] = 0.0
 
     def _parameters(self, trained: list) -> Parameters:
         """All of them, those that cannot be trained too."""
@@ -225,6 +237,20 @@ class _Training:
     def _spread(self) -> Parameters:
         return self.loss._setup.layout.spread(self._parameters(self.trained))
 
+    def _terms(self, parameters: Parameters) -> list[TermLoss]:
+        """Losses of the terms, at their points and between them."""
+        begin = time.perf_counter()
+        between, moved = held_out(self.loss, cells_of(self.problem))
+        found = [
+            np.asarray(terms_of_loss(loss._setup, parameters, loss._tables))
+            for loss in (self.loss, between or self.loss)
+        ]
+        self.seconds["held_out"] += time.perf_counter() - begin
+        return [
+            TermLoss(term.name, float(one), float(other), count)
+            for term, one, other, count in zip(self.problem.prepared, *found, moved, strict=True)
+        ]
+
     def run(self, ended: str) -> Run:
         """The networks as they are."""
         parameters = self._spread()
@@ -253,6 +279,14 @@ class _Training:
                 f"solved for, as that led out of where the residuals are nearly linear: begin with "
                 f"a larger shift than {self.how.shift:.1e}, and go on from there with start="
             )
+        terms = self._terms(parameters)
+        first = float(self.loss(parameters._replace(last=jnp.zeros_like(parameters.last))))
+        words += [
+            f"the loss of {term.name} is {term.loss:.1e} at its points and {term.held_out:.1e} "
+            "between them: the error is larger than the loss says. Take more points, or smaller "
+            "networks"
+            for term in terms_far_above(terms, first)
+        ]
         networks = self.loss.networks(parameters)
         determined, deviations = 0, []
         if len(self.problem.unknown.start):
@@ -263,6 +297,8 @@ class _Training:
             status=status,
             loss=loss,
             losses=losses,
+            held_out_loss=sum(term.held_out for term in terms),
+            terms=terms,
             lengths=self.lengths,
             shifts=self.shifts,
             steps=sum(length > 0 for length in self.lengths),

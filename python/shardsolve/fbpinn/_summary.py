@@ -54,12 +54,11 @@ def summary(training: Any, ended: str, saves: Any) -> Run:
             problem.prepared, at_points, between, training.moved, strict=True
         )
     ]
-    for term in terms:
-        if term.held_out > max(_FAR_ABOVE * term.loss, 1e-12 * first):
-            course.warnings.append(
-                f"the loss of {term.name} is {term.loss:.1e} at its points and {term.held_out:.1e} "
-                "between them: take more points, or points='latin'"
-            )
+    course.warnings += [
+        f"the loss of {term.name} is {term.loss:.1e} at its points and {term.held_out:.1e} "
+        "between them: take more points, or points='latin'"
+        for term in terms_far_above(terms, first)
+    ]
     status = Status.OK
     if ended == "not finite":
         status = Status.OVERFLOW
@@ -105,6 +104,11 @@ def summary(training: Any, ended: str, saves: Any) -> Run:
         warnings=course.warnings,
     )
     return Run._again(outcome, problem, *parts)
+
+
+def terms_far_above(terms: list[TermLoss], first: float) -> list[TermLoss]:
+    """Those with a loss far above that at their points; `first`: of networks that are 0."""
+    return [term for term in terms if term.held_out > max(_FAR_ABOVE * term.loss, 1e-12 * first)]
 
 
 def _deviations(networks: Networks) -> tuple[int, list[float], list[str]]:
