@@ -133,8 +133,8 @@ ROUTINES = (
         "CSR", room="sparse", chapter="Sums", speed="SparseMatrix", kernels="sparse",
     ),
     Routine(
-        "Krylov solve", "krylov", "krylov::solve", "", "krylov", "solve", "krylov_end",
-        "krylov.solve", room="krylov", chapter="The machine", speed="krylov::solve",
+        "Krylov solve", "krylov", "krylov::solve", "plan_krylov_solve", "krylov", "solve",
+        "krylov_end", "krylov.solve", room="krylov", chapter="The machine", speed="krylov::solve",
         kernels="krylov", plain="", exports="krylov.py",
     ),
     # Networks reach Python through functions of their own (jax/networks.hpp), and CPUs have no
