@@ -14,7 +14,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,85 +22,139 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Routine:
-    """The names of one routine. Without one of them it has no place there, for the reason given."""
+    """The names of one routine. An empty one: it has no place there, for the reason given."""
 
     name: str
-    family: str  # its folder in src/dense, its public header
+    family: str  # its public header
     cpp: str  # function in the public header
-    plan: str  # function in plan.hpp
+    plan: str  # function that says what memory it needs
     job: str  # in tests/support/jobs.hpp
     command: str  # "" where it is a part of another command
     call: str  # row of the table in jax/
-    python: str
-    kernels: str = "cholesky"  # the set of kernels in src/runtime that is its own
-    gpus: str = "gpus"  # "" where it does not run on them
+    python: str  # below shardsolve
+    room: str  # its folder in src
+    chapter: str  # a heading in docs/design
+    speed: str  # what a program in bench/ calls it; "" where none measures it
+    kernels: str  # the sets of kernels in src/runtime that are its own
+    cpus: str = "cpus"  # "" where it has no kernels for them
+    gpus: str = "gpus"  # likewise
+    plain: str = "plain"  # "" where tests compare with a definition that is no routine
+    waits: str = "waits"  # "" where others wait for it
+    exports: str = "__init__.py"  # below python/shardsolve, with its public name in __all__
 
+    @property
+    def short(self) -> str:
+        """Its name in C++ without the namespace."""
+        return self.cpp.rsplit("::", 1)[-1]
+
+    @property
+    def last(self) -> str:
+        """Its name in Python without the module."""
+        return self.python.rsplit(".", 1)[-1]
+
+    @property
+    def page(self) -> str:
+        """The first part of its name in Python, which pages show with all its functions."""
+        return self.python.split(".", 1)[0]
+
+
+def _dense(
+    family: str, chapter: str, *names: str, speed: str = "", kernels: str = "", gpus: str = "gpus"
+) -> Routine:
+    return Routine(
+        names[0], family, *names[1:], room=f"dense/{family}", chapter=chapter, speed=speed,
+        kernels=kernels or family, gpus=gpus,
+    )  # fmt: skip
+
+
+_CHOLESKY = ("cholesky", "Algorithms")
+_LU = ("lu", "LU of general matrices")
+_QR = ("qr", "QR and least squares")
+_EIGH = ("eigh", "Algorithms")
 
 ROUTINES = (
-    Routine(
-        "factor", "cholesky", "cholesky_factor", "plan_cholesky_factor", "log_determinant", "",
-        "cholesky_factor", "cho_factor",
+    _dense(
+        *_CHOLESKY, "factor", "cholesky_factor", "plan_cholesky_factor", "log_determinant", "",
+        "cholesky_factor", "cho_factor", speed="cholesky_factor",
     ),
-    Routine(
-        "solve with a factor", "cholesky", "cholesky_solve", "plan_cholesky_solve", "reuse", "",
-        "cholesky_solve", "cho_solve",
+    _dense(
+        *_CHOLESKY, "solve with a factor", "cholesky_solve", "plan_cholesky_solve", "reuse", "",
+        "cholesky_solve", "cho_solve", speed="cholesky_solve",
     ),
-    Routine(
-        "half of a factor", "cholesky", "cholesky_half", "plan_cholesky_half", "half", "",
+    _dense(
+        *_CHOLESKY, "half of a factor", "cholesky_half", "plan_cholesky_half", "half", "",
         "cholesky_half", "cho_factor",
     ),
-    Routine(
-        "solve", "cholesky", "solve", "plan_cholesky_solve", "solve", "solve",
-        "cholesky_solve", "solve",
+    _dense(
+        *_CHOLESKY, "solve", "solve", "plan_cholesky_solve", "solve", "solve", "cholesky_solve",
+        "solve", speed="solve",
     ),
-    Routine(
-        "inverse", "cholesky", "cholesky_inverse", "plan_cholesky_inverse", "inverse", "inverse",
-        "cholesky_inverse", "inv",
+    _dense(
+        *_CHOLESKY, "inverse", "cholesky_inverse", "plan_cholesky_inverse", "inverse", "inverse",
+        "cholesky_inverse", "inv", speed="cholesky_inverse",
     ),
-    Routine(
-        "log-determinant", "cholesky", "log_determinant", "plan_cholesky_factor",
+    _dense(
+        *_CHOLESKY, "log-determinant", "log_determinant", "plan_cholesky_factor",
         "log_determinant", "logdet", "cholesky_factor", "logdet",
     ),
-    Routine(
-        "condition number", "cholesky", "condition_estimate", "plan_cholesky_solve", "reuse", "",
+    _dense(
+        *_CHOLESKY, "condition number", "condition_estimate", "plan_cholesky_solve", "reuse", "",
         "cholesky_condition", "cond",
     ),
+    _dense(
+        *_EIGH, "eigenvalues", "eigh", "plan_eigh", "eigh", "eigh", "eigh", "eigh", speed="eigh",
+        kernels="hermitian band tridiagonal",
+    ),
+    _dense(
+        *_LU, "factor of a general matrix", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor",
+        "lu_factor",
+    ),
+    _dense(
+        *_LU, "solve with an LU factor", "lu_solve", "plan_lu_solve", "lu", "", "lu_solve",
+        "lu_solve",
+    ),
+    _dense(*_LU, "determinant", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor", "det"),
+    _dense(*_QR, "QR", "qr", "plan_qr", "qr", "", "qr", "qr", speed="qr", gpus=""),
+    _dense(
+        *_QR, "least squares", "least_squares", "plan_least_squares", "least_squares", "",
+        "least_squares", "least_squares", speed="least_squares", gpus="",
+    ),
+    _dense(
+        *_QR, "least squares of any rank", "lstsq", "plan_least_squares", "least_squares",
+        "lstsq", "least_squares", "lstsq", speed="lstsq", gpus="",
+    ),
+    _dense(
+        *_QR, "ridge", "ridge", "plan_least_squares", "least_squares", "", "least_squares",
+        "ridge", gpus="",
+    ),
+    _dense(*_QR, "pseudo-inverse", "qr", "plan_qr", "qr", "", "qr", "pinv", gpus=""),
     Routine(
-        "eigenvalues", "eigh", "eigh", "plan_eigh", "eigh", "eigh", "eigh", "eigh", "hermitian",
+        "product with a sparse matrix", "sparse", "multiply", "", "sparse", "", "csr_product",
+        "CSR", room="sparse", chapter="Sums", speed="SparseMatrix", kernels="sparse",
     ),
     Routine(
-        "factor of a general matrix", "lu", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor",
-        "lu_factor", "lu", gpus="",
+        "Krylov solve", "krylov", "krylov::solve", "plan_krylov_solve", "krylov", "solve",
+        "krylov_end", "krylov.solve", room="krylov", chapter="The machine", speed="krylov::solve",
+        kernels="krylov", plain="", exports="krylov.py",
+    ),
+    # Networks reach Python through functions of their own (jax/networks.hpp), and CPUs have no
+    # kernels for them: their fronts run on sparse::Workers.
+    Routine(
+        "networks by least squares", "fbpinn", "fbpinn::least_squares", "plan_least_squares", "",
+        "", "", "fbpinn.LeastSquares", room="fbpinn", chapter="Orthonormal blocks, then Cholesky",
+        speed="fbpinn", kernels="box front", cpus="", plain="", waits="",
+        exports="fbpinn/__init__.py",
     ),
     Routine(
-        "solve with an LU factor", "lu", "lu_solve", "plan_lu_solve", "lu", "", "lu_solve",
-        "lu_solve", "lu", gpus="",
-    ),
-    Routine(
-        "determinant", "lu", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor", "det", "lu",
-        gpus="",
-    ),
-    Routine("QR", "qr", "qr", "plan_qr", "qr", "", "qr", "qr", "qr", gpus=""),
-    Routine(
-        "least squares", "qr", "least_squares", "plan_least_squares", "least_squares", "",
-        "least_squares", "least_squares", "qr", gpus="",
-    ),
-    Routine(
-        "least squares of any rank", "qr", "lstsq", "plan_least_squares", "least_squares",
-        "lstsq", "least_squares", "lstsq", "qr", gpus="",
-    ),
-    Routine(
-        "ridge", "qr", "ridge", "plan_least_squares", "least_squares", "", "least_squares",
-        "ridge", "qr", gpus="",
-    ),
-    Routine(
-        "pseudo-inverse", "qr", "qr", "plan_qr", "qr", "", "qr", "pinv", "qr", gpus="",
+        "networks by Levenberg-Marquardt", "fbpinn", "fbpinn::levenberg_marquardt", "", "", "", "",
+        "fbpinn.LevenbergMarquardt", room="fbpinn", chapter="All weights", speed="", kernels="box",
+        cpus="", plain="", waits="", exports="fbpinn/__init__.py",
     ),
 )  # fmt: skip
 
 # Public names of Python that are no routines of their own, and commands that solve nothing.
 NO_ROUTINES = {
-    "cholesky", "eigvalsh", "krylov", "last_failures", "load_factor", "matrix_function", "natural",
+    "cholesky", "eigvalsh", "last_failures", "load_factor", "matrix_function", "natural",
     "progress", "register", "save_factor", "set_timeout", "slogdet", "trace", "trace_function",
 }  # fmt: skip
 NO_ROUTINE_COMMANDS = {"bench", "compare_logs", "diagnose", "doctor", "replay", "tune"}
@@ -113,56 +167,75 @@ class Place:
     what: str
     files: str  # pattern of paths below the root
     pattern: str  # regular expression
-    needs: str = ""  # a name without which the place is not wanted
+    needs: str = ""  # names without one of which the place is not wanted
 
     def is_wanted(self, routine: Routine) -> bool:
         """Whether a routine has to have it."""
-        return not self.needs or bool(getattr(routine, self.needs))
+        return all(getattr(routine, name) for name in self.needs.split())
 
     def where(self, routine: Routine) -> str:
         """Returns the files, with the routine's names."""
-        return self.files.format(**vars(routine))
+        return self.files.format(**self._names(routine))
+
+    def regex(self, routine: Routine) -> str:
+        """Returns the pattern, with the routine's names."""
+        names = {key: re.escape(value) for key, value in self._names(routine).items()}
+        return self.pattern.format(**names)
 
     def is_there(self, routine: Routine, root: Path) -> bool:
-        """Whether one of the files has it."""
-        names = {key: re.escape(value) for key, value in vars(routine).items()}
-        pattern = re.compile(self.pattern.format(**names))
-        files = sorted(root.glob(self.where(routine)))
-        return any(pattern.search(path.read_text(encoding="utf-8")) for path in files)
+        """Whether one of the files has it; of several sets of kernels, one of each."""
+        if "{kernels}" in self.files:
+            sets = [replace(routine, kernels=one) for one in routine.kernels.split()]
+        else:
+            sets = [routine]
+        return all(
+            any(
+                re.search(self.regex(one), path.read_text(encoding="utf-8"))
+                for path in sorted(root.glob(self.where(one)))
+            )
+            for one in sets
+        )
+
+    def _names(self, routine: Routine) -> dict[str, str]:
+        parts = {"short": routine.short, "last": routine.last, "page": routine.page}
+        return vars(routine) | parts
 
 
 PLACES = (
     # the library
-    Place("public function", "include/shardsolve/{family}.hpp", r"\b{cpp}\("),
-    Place("plan of its memory", "include/shardsolve/plan.hpp", r"\b{plan}\("),
-    Place("plan beside its algorithm", "src/dense/{family}/plan.cpp", r"\b{plan}\("),
-    Place("public call", "src/dense/{family}/calls.cpp", r"\b{cpp}\("),
-    Place("waits of the family", "src/dense/{family}/wait_sites.hpp", r"WaitSite"),
-    Place("waits joined", "src/all_wait_sites.cpp", r"{family}/wait_sites\.hpp"),
-    Place("set of kernels", "src/runtime/{kernels}_kernels.hpp", r"KernelSet::{kernels}\b"),
-    Place("kernels on CPUs", "src/runtime/host/{kernels}_kernels.cpp", r"do_\w+\("),
+    Place("public function", "include/shardsolve/{family}.hpp", r"\b{short}\("),
+    Place("plan of its memory", "include/shardsolve/*.hpp", r"\b{plan}\(", "plan"),
+    Place("plan beside its algorithm", "src/{room}/plan*.cpp", r"\b{plan}\(", "plan"),
+    Place("public call", "src/{room}/*.cpp", r"\b{short}\("),
+    Place("waits of the family", "src/{room}/wait_sites.hpp", r"WaitSite", "waits"),
+    Place("waits joined", "src/all_wait_sites.cpp", r"{room}/wait_sites\.hpp", "waits"),
+    Place("set of kernels", "src/runtime/{kernels}_kernels.hpp", r"KernelSet::{kernels}"),
+    Place("kernels on CPUs", "src/runtime/host/{kernels}_kernels.cpp", r"do_\w+\(", "cpus"),
     Place("kernels on GPUs", "src/runtime/cuda/{kernels}_kernels.cpp", r"do_\w+\(", "gpus"),
     # its tests
-    Place("plain version", "src/reference/{family}.hpp", r"template"),
-    Place("job that faults end", "tests/support/jobs.hpp", r'"{job}"'),
-    Place("test on ranks", "tests/distributed/*.cpp", r"\b{cpp}\("),
-    Place("test over processes", "tests/mpi/*.cpp", r"\b{cpp}\("),
-    Place("test of its plan", "tests/*/*.cpp", r"\b{plan}\("),
+    Place("plain version", "src/reference/{family}.hpp", r"template", "plain"),
+    Place("job that faults end", "tests/support/jobs.hpp", r'"{job}"', "job"),
+    Place("test on ranks", "tests/distributed/*.cpp", r"\b{short}\("),
+    Place("test of its plan", "tests/*/*.cpp", r"\b{plan}\(", "plan"),
     # the command
     Place("command", "cli/job_{command}.cpp", r"\b{command}_verb\b", "command"),
     Place("command in the table", "cli/verbs.cpp", r"&{command}_verb\b", "command"),
     Place("test of the command", "tests/cli/test_*.py", r'"{command}"', "command"),
     Place("page about the command", "docs/site/command-line.md", r"`{command} ", "command"),
     # the JAX package
-    Place("row in the table of calls", "jax/{family}_calls.cpp", r'\.name = "{call}"'),
-    Place("function in Python", "python/shardsolve/*.py", r"(?m)^def {python}\("),
-    Place("public name in Python", "python/shardsolve/__init__.py", r'"{python}",'),
-    Place("test from JAX", "tests/jax/*.py", r"\bshardsolve\.{python}\b"),
-    Place("section about the function", "docs/site/api.md", r"shardsolve\.{python}\n"),
+    Place("row in the table of calls", "jax/{family}_calls.cpp", r'\.name = "{call}"', "call"),
+    Place("in Python", "python/shardsolve/**/*.py", r"(?m)^(def|class) {last}\b"),
+    Place("public name in Python", "python/shardsolve/{exports}", r'"{last}",'),
+    Place(
+        "test from JAX",
+        "tests/jax/*.py",
+        r"(?s)\b{python}\b|\b{page} (as|import)\b.*\b{last}\b",
+    ),
+    Place("section about it", "docs/site/*.md", r"::: shardsolve\.{page}\n"),
     # what is said about it
-    Place("chapter on the algorithm", "docs/design/algorithms.md", r"(?i)\b{family}\b"),
-    Place("line in the change log", "CHANGELOG.md", r"(?i)\b{family}\b"),
-    Place("speed", "bench/*.py", r"(?i){family}"),
+    Place("chapter on the algorithm", "docs/design/*.md", r"(?m)^#+ {chapter}$"),
+    Place("line in the change log", "CHANGELOG.md", r"\b({python}|{cpp})\b|`{last}`"),
+    Place("speed", "bench/**/*.[cp][pyu]*", r"\b{speed}\b", "speed"),
 )
 
 
@@ -177,7 +250,7 @@ def without_a_row(root: Path = ROOT) -> Iterator[str]:
     """Yields public names that no row of ROUTINES has."""
     init = (root / "python/shardsolve/__init__.py").read_text(encoding="utf-8")
     listed = init[init.index("__all__") : init.index("]", init.index("__all__"))]
-    known = {routine.python for routine in ROUTINES} | NO_ROUTINES
+    known = {routine.page for routine in ROUTINES} | NO_ROUTINES
     for name in re.findall(r'"([a-z]\w*)"', listed):
         if name not in known:
             yield f"shardsolve.{name} of Python"

@@ -8,6 +8,7 @@
 #   tsan     distributed tier under ThreadSanitizer
 #   waits    a sample of the event waits is removed; each removal has to be noticed
 #   asan     unit, distributed and fuzz tiers under AddressSanitizer + UBSan
+#   new-routine  a new family of routines is made in a copy of the tree, and compiled
 # All of these, and in `make test-all` also:
 #   wheel-all  all cases of all JAX tests with the wheel, and the oldest and the newest jax, on 1, 2, 4 and 6 devices
 #   asan-cli   the command line tool under AddressSanitizer + UBSan
@@ -25,7 +26,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 test_stages=(release fronts)
-all_stages=(release fronts wheel-all tsan waits asan asan-cli)
+all_stages=(release fronts new-routine wheel-all tsan waits asan asan-cli)
 named_stages=(wheel tsan-long waits-long faults-long device device-jax)
 oldest_jax=0.8.1
 python=$PWD/.venv/bin/python
@@ -278,6 +279,12 @@ stage_asan_cli() {
   SHARDSOLVE_SANITIZER=address run_command build/asan asan-cli
 }
 
+# What it is beside has been built by `release`.
+stage_new_routine() {
+  build_release
+  "$python" scripts/prove_new_routine.py
+}
+
 stage_tsan_long() {
   configure tsan -DSHARDSOLVE_TEST_DTYPES=all
   build tsan
@@ -321,6 +328,7 @@ describe() {
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
     asan) echo "unit, distributed and fuzz tiers under AddressSanitizer and UBSan" ;;
     asan-cli) echo "the command line tool under AddressSanitizer and UBSan" ;;
+    new-routine) echo "a new family of routines, made by scripts/new_routine.py: does it build?" ;;
     tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
     waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
     faults-long) echo "each call, message and allocation fails in turn" ;;

@@ -9,6 +9,7 @@
 #include <shardsolve/matrix_view.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/outcome.hpp>
+#include <shardsolve/plan.hpp>
 #include <shardsolve/run_options.hpp>
 #include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
@@ -268,7 +269,8 @@ struct Result {
 /// have them; and b, A and M may be multiplied by powers of two (M of minres by powers of four), x
 /// is then x times such a power. Throws Error: invalid_argument if shapes, layouts or options make
 /// no sense; unsupported on devices without kernels for it, or if a callable is not on a mesh of
-/// CPUs; out_of_memory, communication; what a callable throws.
+/// CPUs; out_of_memory, before any work if plan_krylov_solve() says so; communication; what a
+/// callable throws.
 template <Scalar T>
 SHARDSOLVE_EXPORT Result solve(Mesh& mesh, const Operator<T>& a, const RightHandSides<T>& b,
                                const RightHandSides<T>& x, const Options& options = {},
@@ -302,4 +304,14 @@ SHARDSOLVE_EXPORT Result solve_auto(Mesh& mesh, const Operator<T>& a,
                                     const RunOptions& run = {});
 
 }  // namespace krylov
+
+/// krylov::solve with these options, b and x cut as the layout says; its tile does not matter. The
+/// workspace is that of the method: vectors, sums, the log. What products with A and M take beside
+/// it is not in it: what ranks send each other of a sparse matrix (SparseMatrix::halo), n numbers
+/// for a callable, 4 or 5 vectors for a polynomial and for each level of a multigrid hierarchy. How
+/// many iterations there will be is not known: flops and bytes moved are 0. A solve refuses before
+/// any work if its workspace is not there. Throws Error(invalid_argument) if options make no sense.
+SHARDSOLVE_EXPORT Plan plan_krylov_solve(const SlabLayout& layout, Dtype dtype,
+                                         const krylov::Options& options = {});
+
 }  // namespace shardsolve

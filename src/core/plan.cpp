@@ -1,3 +1,4 @@
+#include "core/require_memory.hpp"
 #include "core/tile_rules.hpp"
 
 #include <shardsolve/error.hpp>
@@ -7,17 +8,21 @@
 
 namespace shardsolve {
 
-void Plan::require(std::int64_t needed, std::int64_t available, std::string_view job) const {
+void core::require_memory(std::int64_t needed, std::int64_t available, std::int64_t ranks,
+                          std::string_view job, std::string_view otherwise) {
   if (needed > available) {
     constexpr double gigabyte = 1e9;
     throw Error(
         ErrorKind::out_of_memory,
         fmt::format("{} needs {:.2f} GB on each of {} devices; {:.2f} GB are free for each. Use "
-                    "devices with more memory of their own (CPU devices share theirs), a "
-                    "smaller tile or a narrower dtype",
+                    "devices with more memory of their own (CPU devices share theirs), {}",
                     job, static_cast<double>(needed) / gigabyte, ranks,
-                    static_cast<double>(available) / gigabyte));
+                    static_cast<double>(available) / gigabyte, otherwise));
   }
+}
+
+void Plan::require(std::int64_t needed, std::int64_t available, std::string_view job) const {
+  core::require_memory(needed, available, ranks, job, "a smaller tile or a narrower dtype");
 }
 
 std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype) {

@@ -5,6 +5,7 @@
 #include "krylov/linear_operator.hpp"
 #include "krylov/methods.hpp"
 #include "krylov/operators.hpp"
+#include "krylov/plan.hpp"
 #include "krylov/problem.hpp"
 #include "krylov/rounds.hpp"
 #include "krylov/spelling.hpp"
@@ -13,6 +14,7 @@
 #include "mesh/require_part.hpp"
 #include "mesh/require_ranks.hpp"
 #include "programs/gather.hpp"
+#include "programs/public_call.hpp"
 #include "runtime/krylov/ends.hpp"
 #include "runtime/krylov_kernels.hpp"
 
@@ -35,31 +37,6 @@ template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
   throw Error(ErrorKind::invalid_argument,
               fmt::format(text, std::forward<Arguments>(arguments)...));
-}
-
-void require_valid(const Options& options) {
-  const auto is_tolerance = [](double value) { return value >= 0.0 && std::isfinite(value); };
-  const double rtol = options.rtol.value_or(1.0);
-  if (!is_tolerance(rtol) || !is_tolerance(options.atol)) {
-    refuse("{} and {} given; finite numbers from 0 on are accepted", option("rtol", rtol),
-           option("atol", options.atol));
-  }
-  if (rtol == 0.0 && options.atol == 0.0) {
-    refuse("{} and {} given: no residual is that small; give one of them", option("rtol", 0),
-           option("atol", 0));
-  }
-  if (options.method > Method::fgmres) {
-    refuse("method number {} given; cg, minres, bicgstab and fgmres are accepted",
-           static_cast<int>(options.method));
-  }
-  if (options.max_iterations < 1) {
-    refuse("{} given; at least 1 is accepted", option("max_iterations", options.max_iterations));
-  }
-  constexpr std::int64_t max_restart = 1000;
-  if (options.method == Method::fgmres && (options.restart < 1 || options.restart > max_restart)) {
-    refuse("{} given; 1 to {} is accepted, usually 20 to 100", option("restart", options.restart),
-           max_restart);
-  }
 }
 
 /// With the tolerance of a dtype where none was asked for.
@@ -258,7 +235,7 @@ template <Scalar T>
 Result solve_with(Mesh& mesh, const Operator<T>& a, const Operator<T>* preconditioner,
                   const RightHandSides<T>& b, const RightHandSides<T>& x, const Options& given,
                   const RunOptions& run) {
-  require_valid(given);
+  require_options(given);
   const Options options = with_tolerance(given, dtype_of<T>);
   require_vectors(mesh, b, x);
   const auto m =
@@ -266,8 +243,13 @@ Result solve_with(Mesh& mesh, const Operator<T>& a, const Operator<T>* precondit
   // Shared with the ranks: one that never comes back may still write to it.
   const auto found = std::make_shared<Found>();
   const bool has_processes = is_in_processes(mesh);
-  const mesh::CallCost cost =
-      mesh.state().run(run, [a, m, b, x, options, found, has_processes](mesh::Rank& rank) {
+  const std::int64_t wanted = plan_krylov_solve(b.layout(), dtype_of<T>, options).workspace_bytes;
+  const std::int64_t available = programs::memory_for(mesh, wanted);
+  const mesh::CallCost cost = mesh.state().run(
+      run, [a, m, b, x, options, found, has_processes, wanted, available](mesh::Rank& rank) {
+        if (rank.leads()) {  // each process has memory of its own
+          require_workspace(options, wanted, available, rank.count());
+        }
         mesh::require_part(rank, b, "b");
         mesh::require_part(rank, x, "x");
         if (has_processes) {

@@ -11,6 +11,16 @@
 
 namespace shardsolve::programs {
 
+std::int64_t memory_for(const Mesh& mesh, std::int64_t wanted) {
+  // To ask how much a host has takes longer than a small solve.
+  constexpr std::int64_t little = std::int64_t{4} << 20;
+  const mesh::MeshState& state = mesh.state();
+  if (state.backend().memory() == Memory::host && wanted * mesh.ranks() <= little) {
+    return wanted;
+  }
+  return state.available_memory(wanted);
+}
+
 Outcome PublicCall::run(std::function<Outcome(mesh::Rank&)> program) const {
   mesh::require_ranks(mesh, layout);
   const std::int64_t tile = std::min(layout.tile(), layout.max_width());
@@ -20,12 +30,7 @@ Outcome PublicCall::run(std::function<Outcome(mesh::Rank&)> program) const {
                             "Mesh::default_tile is a good choice",
                             tile, mesh.state().backend().largest_tile()));
   }
-  // To ask how much a host has takes longer than a small solve.
-  constexpr std::int64_t little = std::int64_t{4} << 20;
-  const bool is_little = mesh.state().backend().memory() == Memory::host &&
-                         plan.workspace_bytes * mesh.ranks() <= little;
-  const std::int64_t available =
-      is_little ? plan.workspace_bytes : mesh.state().available_memory(plan.workspace_bytes);
+  const std::int64_t available = memory_for(mesh, plan.workspace_bytes);
   // Shared with the ranks: one that never comes back may still write to it.
   const auto outcome = std::make_shared<Outcome>();
   const mesh::CallCost cost = mesh.state().run(

@@ -9,9 +9,13 @@
 #include <shardsolve/plan.hpp>
 #include <shardsolve/run_options.hpp>
 
+#include <cstdint>
 #include <functional>
 
 namespace shardsolve::programs {
+
+/// Bytes that each rank of this process can take as workspace, or `wanted` if that is little.
+std::int64_t memory_for(const Mesh& mesh, std::int64_t wanted);
 
 /// A public call, whose steps are rank programs that run one after the other.
 struct PublicCall {

@@ -38,7 +38,6 @@
 namespace shardsolve::testing {
 namespace {
 
-using dense::lu::Factored;
 using reference::Op;
 
 class Lu : public ::testing::Test {};
@@ -51,13 +50,13 @@ TYPED_TEST_SUITE(LuFamily, Dtypes, DtypeNames);
 template <Scalar T>
 struct Raw {
   ShardedMatrix<T> slabs;
-  Factored<T> found;
+  dense::lu::Factored<T> found;
 };
 
 template <Scalar T>
 Raw<T> factor_raw(Mesh& mesh, const DenseMatrix<T>& a, const SlabLayout& layout) {
   Raw<T> raw{shard(a, layout), {}};
-  const auto found = std::make_shared<Factored<T>>();
+  const auto found = std::make_shared<dense::lu::Factored<T>>();
   run_on(mesh, [slabs = raw.slabs, found](mesh::Rank& rank) {
     const auto mine = dense::lu::factor<T>(rank, slabs.layout(), slabs.slab(rank.index()));
     if (rank.leads()) {

@@ -4,6 +4,7 @@
 #include "support/bits.hpp"
 #include "support/cuts.hpp"
 #include "support/dtypes.hpp"
+#include "support/jobs.hpp"
 #include "support/matrix_zoo.hpp"
 
 #include <shardsolve/cholesky.hpp>
@@ -108,6 +109,15 @@ TEST(ProcessAnswersLarge, SeveralTilesOfSomeSize_GiveTheBitsOfThreads) {
   EXPECT_TRUE(same_bits(ours.x, theirs.x));
   EXPECT_TRUE(same_bits(ours.inverse, theirs.inverse));
   EXPECT_EQ(ours.numbers, theirs.numbers);
+}
+
+TEST(ProcessAnswersOfJobs, EachFamily_GivesTheBitsOfThreads) {
+  Mesh processes = make_process_mesh();
+  Mesh threads = Mesh::host(processes.ranks());
+  for (const Job& job : jobs()) {
+    SCOPED_TRACE(job.name);
+    EXPECT_TRUE(same_bits(job.run(processes, {}), job.run(threads, {})));
+  }
 }
 
 TYPED_TEST(ProcessAnswers, Eigenpairs_HaveTheBitsOfThreads) {
