@@ -124,6 +124,14 @@ def misuse(problem: fb.Problem, mesh: Mesh, number: int) -> None:
     assert problem.train(replace(ADAM, steps=5), mesh=mesh).outcome.steps == 5
 
 
+def measured(mesh: Mesh) -> None:
+    """All processes get the same times of all devices."""
+    loss = spring().loss(mesh=mesh)
+    found = loss.measure(loss.parameters(), repeats=5)
+    assert len(found.compute) == 4 and min(found.compute) > 0, found
+    assert found.processes == [0, 0, 1, 1] and found.links, found
+
+
 def not_finite(mesh: Mesh) -> None:
     """The point is named in all processes."""
     never = spring(lambda x, u: swing(x, u) / (x.t > 1.9))
@@ -161,6 +169,7 @@ def main() -> None:
     np.savez(f"{folder}/{number}.npz", **curves(problem, mesh, part == "further"))
     if part == "further":
         not_finite(mesh)
+        measured(mesh)
     else:
         checkpoints(problem, mesh, int(number), folder)
         misuse(problem, mesh, int(number))

@@ -161,6 +161,8 @@ class _Training:
         self.course.took("steps", begin)
         done = int(self.state.step) - first
         self.course.steps += done
+        if done > 0:
+            self.course.step_seconds.append((time.perf_counter() - begin) / done)
         return np.asarray(losses)[: done + (not self.state.is_finite)]
 
     def _compiled(self, *of_all: np.ndarray) -> Callable[..., Any]:

@@ -86,6 +86,7 @@ def _outcome(given: dict[str, Any]) -> Outcome | GradientOutcome:
     found["terms"] = [TermLoss(**term) for term in found["terms"]]
     if kind == "GradientOutcome":
         found["held_out_losses"] = [(step, loss) for step, loss in found["held_out_losses"]]
+        found["links"] = [tuple(link) for link in found.get("links", [])]
         return GradientOutcome(**found)
     found["costs"] = {name: Cost(**cost) for name, cost in found["costs"].items()}
     found["descent"] = None if found["descent"] is None else Descent(**found["descent"])

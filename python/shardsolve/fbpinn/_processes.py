@@ -26,6 +26,7 @@ class Processes:
     """Context in which the processes of a mesh watch each other; nothing if there is one.
 
     Attributes:
+        mesh: Theirs.
         numbers: JAX's, in the order of the mesh.
         are_several: Whether there is more than one.
         is_first: Whether this one is the first of them.
@@ -43,7 +44,7 @@ class Processes:
                 "jax.local_devices() to train alone"
             )
         self._first_devices = [of_each.index(number) for number in self.numbers if of_each]
-        self._mesh = mesh
+        self.mesh = mesh
         self.are_several = len(self.numbers) > 1
         self.is_first = self.mine == self.numbers[0]
         self.warnings: list[str] = []
@@ -81,12 +82,12 @@ class Processes:
         numbers[0, : len(words)] = words
         if not self.are_several:
             return numbers[:, : len(words)]
-        assert self._mesh is not None
-        cut = NamedSharding(self._mesh, PartitionSpec(tuple(self._mesh.axis_names)))
-        shape = (self._mesh.devices.size, _WORDS)
+        assert self.mesh is not None
+        cut = NamedSharding(self.mesh, PartitionSpec(tuple(self.mesh.axis_names)))
+        shape = (self.mesh.devices.size, _WORDS)
         array = jax.make_array_from_callback(shape, cut, lambda _: numbers)
         program = jax.jit(
-            _same, out_shardings=NamedSharding(self._mesh, PartitionSpec()), inline=True
+            _same, out_shardings=NamedSharding(self.mesh, PartitionSpec()), inline=True
         )
         whole = np.asarray(self.run(program, array))
         return whole[self._first_devices, : len(words)]
