@@ -14,6 +14,8 @@ from pathlib import Path
 from shardsolve import _library
 
 _tracing = threading.Lock()  # held by the block that records
+_limit = [300.0]  # seconds
+_LONGEST = 365.0 * 86400
 _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_double, ctypes.c_double)
 
 
@@ -32,6 +34,12 @@ def set_timeout(seconds: float) -> None:
     if not seconds > 0:
         raise ValueError(f"the time limit is {seconds!r}; pass a positive number of seconds")
     _library.library().shardsolve_set_time_limit(seconds)
+    _limit[0] = min(float(seconds), _LONGEST)
+
+
+def time_limit() -> float:
+    """What `set_timeout` has set, in seconds."""
+    return _limit[0]
 
 
 @contextlib.contextmanager

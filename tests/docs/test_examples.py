@@ -128,6 +128,18 @@ def test_deep_network_of_the_example_has_five_digits_after_few_steps():
     assert "relative error in L2" in done.stdout
 
 
+def test_layers_of_the_ground_are_found_by_other_receivers_than_the_examples():
+    example = HERE.parents[1] / "examples" / "layers.py"
+    done = subprocess.run(
+        [sys.executable, str(example), "--small", "--depths", "0.25", "0.6"],
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    assert "speeds are right to" in done.stdout
+
+
 # The checks check
 
 

@@ -364,7 +364,7 @@ BAD = [
                 fb.Data(np.array([[0.5, 0.5], [3.0, 0.5]]), np.zeros(2), lambda x, u: u.v),
             ],
         ).train(),
-        "'terms[1], Data': point 1 at (3, 0.5)",
+        "terms[1], Data: point 1 at (3, 0.5) lies outside of the domain",
     ),
     (lambda: interior(ok, points=(30, 30), seed="0"), "seed='0'"),
     (lambda: interior(ok, points=np.array([[2.0, 0.5]])).train(), "point"),

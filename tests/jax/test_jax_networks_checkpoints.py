@@ -7,10 +7,12 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +123,48 @@ WAYS = {
 }
 
 
+STEADY = """
+import sys
+checkpoint = fb.Checkpoint(sys.argv[1], steps=5, minutes=None)
+spring().train(adam(np.float64, 3000), checkpoint=checkpoint)
+"""
+
+
+@pytest.mark.more
+def test_the_bits_are_the_same_whenever_it_is_killed(tmp_path: Path):
+    """At any moment, most of which are in the middle of writing one."""
+    luck = random.Random(7)
+    how = adam(np.float64, 3000)  # noqa: F821
+    expected = problem().train(how)
+    for number in range(4):
+        path = tmp_path / str(number)
+        process = subprocess.Popen([sys.executable, "-c", PROBLEM + STEADY, str(path)])
+        while not path.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(luck.uniform(0, 1))
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        resumed = problem().train(how, checkpoint=fb.Checkpoint(path))
+        assert 0 < resumed.outcome.began_at < 3000
+        require_same_bits(resumed, expected)
+
+
+@pytest.mark.more
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="/proc")
+def test_memory_stays_as_it_is_over_ten_thousand_steps(tmp_path: Path):
+    seen = []
+
+    def callback(progress: fb.Progress) -> None:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        seen.append((pages * resource.getpagesize(), len(jax.live_arrays())))
+
+    how = replace(HOW, steps=10_000, block=100)
+    problem().train(how, checkpoint=fb.Checkpoint(tmp_path / "kept", steps=500), callbacks=callback)
+    assert seen[-1][1] <= seen[20][1]
+    assert seen[-1][0] - seen[20][0] < 4 * 2**20  # losses take some of it: a list of 8000 numbers
+
+
 @pytest.mark.parametrize(
     "way",
     [pytest.param(way, marks=[pytest.mark.more] if way == "lbfgs" else []) for way in WAYS],
@@ -215,6 +259,28 @@ def test_a_full_disk_is_told_and_the_training_goes_on(tmp_path: Path):
     with pytest.warns(fb.TrainingWarning, match=words):
         run = problem().train(HOW, checkpoint=checkpoint, callbacks=callback)
     require_same_bits(run, whole())
+
+
+def test_a_file_that_cannot_grow_is_told_and_the_last_one_stays(tmp_path: Path):
+    """As on a full disk: the system refuses to write, in the middle of the file."""
+    checkpoint = fb.Checkpoint(tmp_path / "kept", steps=10)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def callback(progress: fb.Progress) -> None:
+        if progress.step == 30:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))
+
+    words = r"4 checkpoints could not .*, the first at step 30 \(File too large\); .* has step 20"
+    try:
+        with pytest.warns(fb.TrainingWarning, match=words):
+            run = problem().train(HOW, checkpoint=checkpoint, callbacks=callback)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    require_same_bits(run, whole())
+    assert [*tmp_path.iterdir()] == [checkpoint.path]
+    again = problem().train(HOW, checkpoint=checkpoint)
+    assert again.outcome.began_at == 20
+    require_same_bits(again, whole())
 
 
 def test_what_is_written_half_replaces_nothing(tmp_path: Path, monkeypatch):

@@ -180,6 +180,20 @@ def test_features_that_are_not_finite_are_refused():
         problem.train()
 
 
+def test_measurements_outside_of_the_domain_are_refused():
+    def problem(*at: float) -> fb.Problem:
+        terms = [
+            fb.Interior(lambda x, u: u.x + u.v, points=40),
+            fb.Data(at, np.ones(len(at)), lambda x, u: u.v),
+        ]
+        return fb.Problem(fb.Boxes((0, 1), 2), axes="x", net=fb.Mlp([5]), terms=terms)
+
+    words = r"Data: point 1 at \(1.1\) lies outside of the domain \[0, 1\], as do 1 others of 3: no"
+    with pytest.raises(ValueError, match=words):
+        problem(1.0, 1.1, -0.2)
+    problem(0.0, 1 + 1e-12)  # by rounding
+
+
 def test_points_outside_of_the_domain_are_refused():
     run = wave(2.9, n=100).train()
     assert np.isfinite(run.evaluate(np.array([0.0, 1.0]))).all()

@@ -104,14 +104,19 @@ def free_port() -> int:
 
 
 def start(
-    part: str, devices: Devices, processes: int, folder: Path, hosts: Hosts | None = None
+    part: str,
+    devices: Devices,
+    processes: int,
+    folder: Path,
+    hosts: Hosts | None = None,
+    program_file: Path = PROGRAM,
 ) -> list[subprocess.Popen]:
     """One on each of the hosts, if there are any."""
     address = hosts.addresses[0] if hosts else "127.0.0.1"
     arguments = [str(processes), f"{address}:{free_port()}", str(folder)]
 
     def command(number: int) -> list[str]:
-        program = [sys.executable, "-X", "faulthandler", str(PROGRAM), part, str(number)]
+        program = [sys.executable, "-X", "faulthandler", str(program_file), part, str(number)]
         return hosts.on(number, [*program, *arguments]) if hosts else [*program, *arguments]
 
     return [

@@ -7,6 +7,7 @@ from shardsolve.fbpinn._files import load
 from shardsolve.fbpinn._gradients import LBFGS, Adam, Optimiser, Refined
 from shardsolve.fbpinn._in_windows import Windows, in_windows
 from shardsolve.fbpinn._loss import Loss
+from shardsolve.fbpinn._measured import Link, Measured
 from shardsolve.fbpinn._natural_gradient import NaturalGradient, NaturalGradientOutcome
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net
 from shardsolve.fbpinn._options import LeastSquares, LevenbergMarquardt, PlacementCosts
@@ -33,7 +34,9 @@ __all__ = [
     "Interior",
     "LeastSquares",
     "LevenbergMarquardt",
+    "Link",
     "Loss",
+    "Measured",
     "Mlp",
     "NaturalGradient",
     "NaturalGradientOutcome",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -67,12 +68,12 @@ class Checkpoints:
         wishes: Checkpoint,
         problem: Equations,
         how: ByGradients,
-        portable: Portable,
-        course: Any,
+        training: Any,
     ):
-        self._wishes, self._problem, self._portable = wishes, problem, portable
-        self._course = course
-        self._how = _settings(how)
+        self._wishes, self._problem = wishes, problem
+        self._portable: Portable = training.portable
+        self._course, self._processes = training.course, training.processes
+        self._how = settings(how)
         self._path = Path(wishes.path)
         self._problem_text = description(problem)
         self._step, self._tried, self._time = 0, 0, time.monotonic()
@@ -81,6 +82,7 @@ class Checkpoints:
 
     def resumed(self, state: State) -> State:
         """What the file has, if there is one; else as given."""
+        self._require_same_file()
         if not self._path.exists():
             return state
         meta, arrays = _archive.read(self._path, (KIND,))
@@ -122,18 +124,33 @@ class Checkpoints:
             )
         return found
 
-    def after_block(self, state: State, signals: Any, is_last: bool) -> None:
-        """Writes one, if it is time; what goes wrong is told at the end."""
-        step, wishes = int(state.step), self._wishes
-        is_due = is_last or signals.wants_checkpoint
+    def _require_same_file(self) -> None:
+        """Throws if the processes do not find the same one."""
+        if not self._processes.are_several:
+            return
+        mine = zlib.crc32(self._path.read_bytes()) if self._path.exists() else 0
+        found = self._processes.gathered([self._path.exists(), mine])
+        for number, one in zip(self._processes.numbers, found, strict=True):
+            if (one != found[0]).any():
+                first = self._processes.numbers[0]
+                raise ValueError(
+                    f"process {number} does not find the same at {self._path} as process {first}: "
+                    "give a path in a folder that all processes share"
+                )
+
+    def is_due(self, step: int) -> bool:
+        """Whether it is time for one."""
+        wishes, is_due = self._wishes, False
         if wishes.steps is not None:
             is_due |= step // wishes.steps > self._tried // wishes.steps
         if wishes.minutes is not None:
             is_due |= time.monotonic() - self._time > 60 * wishes.minutes
-        if not is_due:
-            return
+        return is_due
+
+    def write(self, state: State) -> None:
+        """Writes one, in all processes together; what goes wrong is told at the end."""
+        step = int(state.step)
         begin = time.perf_counter()
-        signals.wants_checkpoint = False
         self._tried, self._time = step, time.monotonic()
         try:
             self._write(state)
@@ -154,6 +171,8 @@ class Checkpoints:
 
     def _write(self, state: State) -> None:
         leaves = jax.tree.leaves(self._portable.gathered(state))
+        if not self._processes.is_first:
+            return
         held = np.array(self._course.held_out_losses, np.float64).reshape(-1, 2)
         arrays = {f"state{number}": leaf for number, leaf in enumerate(leaves)}
         arrays |= {"losses": np.array(self._course.losses), "held_out_losses": held}
@@ -174,7 +193,7 @@ class Checkpoints:
         return f"{count} device{'' if count == 1 else 's'} ({kind})"
 
 
-def _settings(how: ByGradients) -> dict[str, str]:
+def settings(how: ByGradients) -> dict[str, str]:
     """What decides what a step does, as text."""
     found = {"optimiser": type(how).__name__}
     for field in fields(how):

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from shardsolve._records import SolverError, Status
 from shardsolve.fbpinn._block import Block, State, initial_key, parts_of_loss, trained_part
 from shardsolve.fbpinn._cells import Cells, cells_of
-from shardsolve.fbpinn._checkpoint import Checkpoint, Checkpoints
+from shardsolve.fbpinn._checkpoint import Checkpoint, Checkpoints, settings
 from shardsolve.fbpinn._devices import require_mesh
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import described
 from shardsolve.fbpinn._gradients import Adam, ByGradients, Refined
+from shardsolve.fbpinn._identity import description
 from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._moving import MovingSetup
 from shardsolve.fbpinn._optimisers import method_of
 from shardsolve.fbpinn._options import PlacementCosts
 from shardsolve.fbpinn._portable import Portable
+from shardsolve.fbpinn._processes import Processes
 from shardsolve.fbpinn._progress import Progress
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._signals import Signals
@@ -47,14 +51,31 @@ def descend(
             f"checkpoint={described(checkpoint)} given: Checkpoint('a path', steps=1000) is "
             "accepted, or None"
         )
-    training = _Training(problem, how, mesh, start)
-    with Signals(checkpoint is not None) as signals:
-        saves = None
-        if checkpoint is not None:
-            saves = Checkpoints(checkpoint, problem, how, training.portable, training.course)
-            training.state = saves.resumed(training.state)
-        ended = _blocks(training, signals, saves, called)
-        return summary(training, ended, saves)
+    if mesh is not None:
+        require_mesh(mesh)
+        if mesh.devices.size > problem.boxes.count:
+            raise ValueError(
+                f"a mesh of {mesh.devices.size} devices for {problem.boxes.count} subdomains "
+                "given: pass at most as many devices as there are subdomains (Boxes)"
+            )
+    with Processes(mesh) as processes:
+        if processes.are_several:
+            processes.require_same(
+                {
+                    "problem": str(description(problem)),
+                    "optimiser": str((settings(how), how.steps, how.block, how.exchange)),
+                    "checkpoint": str(checkpoint),
+                    "start": "" if start is None else str(_fingerprint(start)),
+                }
+            )
+        training = _Training(problem, how, mesh, start, processes)
+        with Signals(checkpoint is not None) as signals:
+            saves = None
+            if checkpoint is not None:
+                saves = Checkpoints(checkpoint, problem, how, training)
+                training.state = saves.resumed(training.state)
+            ended = _blocks(training, signals, saves, called)
+            return summary(training, ended, saves)
 
 
 def _callbacks(given: Any) -> list[Callable[[Progress], Any]]:
@@ -81,23 +102,16 @@ class _Training:
     """
 
     def __init__(
-        self, problem: Equations, how: ByGradients, mesh: Mesh | None, start: Networks | None
+        self,
+        problem: Equations,
+        how: ByGradients,
+        mesh: Mesh | None,
+        start: Networks | None,
+        processes: Processes | None = None,
     ):
         begin = time.perf_counter()
-        self.problem, self.how = problem, how
-        if mesh is not None:
-            require_mesh(mesh)
-            if mesh.devices.size > problem.boxes.count:
-                raise ValueError(
-                    f"a mesh of {mesh.devices.size} devices for {problem.boxes.count} subdomains "
-                    "given: pass at most as many devices as there are subdomains (Boxes)"
-                )
-            elsewhere = {device.process_index for device in mesh.devices.flat}
-            if elsewhere != {jax.process_index()}:
-                raise ValueError(
-                    "a mesh with devices of other processes given: training by gradients takes "
-                    "devices of one process; for a loop of your own, problem.loss takes all"
-                )
+        processes = Processes(mesh) if processes is None else processes
+        self.problem, self.how, self.processes = problem, how, processes
         costs = PlacementCosts()
         self.loss = Loss(problem, mesh, how.exchange, None, costs, how.dtype, how.batch)
         cells = cells_of(problem)
@@ -105,7 +119,12 @@ class _Training:
         self.setup, self._tables = _moving(self.loss, how, cells)
         self.method = method_of(how)
         layout = self.setup.layout
+        for one in (self.loss, self.held_out, self):
+            if one is not None:
+                getattr(one, "_setup", self.setup).layout.run = processes.run
         parameters = layout.spread(layout.begin(start))
+        if processes.are_several:  # to be known to all, until it is placed
+            parameters = jax.tree.map(np.asarray, layout.whole(parameters))
         kind = self.setup.dtype
         points = np.zeros((0, problem.boxes.dimensions), kind)
         if isinstance(how.points, Refined):
@@ -125,6 +144,7 @@ class _Training:
         self.state = self.portable.placed(state)
         self._program: Callable[..., tuple[State, jax.Array]] | None = None
         self.course = Course(begin)
+        self.course.warnings += processes.warnings
         self.course.took("setup", begin)
 
     def block(self, count: int) -> np.ndarray:
@@ -137,10 +157,12 @@ class _Training:
             self._program = self._compiled(*of_all)
             self.course.took("compile", begin)
         begin, first = time.perf_counter(), int(self.state.step)
-        self.state, losses = jax.block_until_ready(self._program(self.state, self._tables, *of_all))
+        self.state, losses = self.processes.run(self._program, self.state, self._tables, *of_all)
         self.course.took("steps", begin)
         done = int(self.state.step) - first
         self.course.steps += done
+        if done > 0:
+            self.course.step_seconds.append((time.perf_counter() - begin) / done)
         return np.asarray(losses)[: done + (not self.state.is_finite)]
 
     def _compiled(self, *of_all: np.ndarray) -> Callable[..., Any]:
@@ -180,7 +202,8 @@ class _Training:
         mine, its = self.setup.layout, loss._setup.layout
         if not np.array_equal(mine.boxes, its.boxes):  # its places are others
             parameters = its.spread(mine.gather(parameters))
-        return np.asarray(terms_of_loss(loss._setup, parameters, loss._tables))
+        found = terms_of_loss(loss._setup, parameters, loss._tables)
+        return np.asarray(mine.whole(found) if self.processes.are_several else found)
 
     def without_networks(self) -> float:
         """The loss of networks that are 0."""
@@ -195,7 +218,11 @@ class _Training:
         for parameters, number in ((state.previous, step - 1), (state.parameters, step)):
             if number < 0:
                 continue
-            at = state._replace(step=jnp.asarray(number, jnp.int32))
+            at = state._replace(
+                step=jnp.asarray(number, jnp.int32),
+                key=np.asarray(state.key),
+                points=np.asarray(state.points),
+            )
             for gradient in range(self.how.accumulate):
                 points = block.points(at, gradient)
                 loss = self._at(np.asarray(points[0])) if points else self.loss
@@ -288,17 +315,65 @@ def _blocks(
             time.perf_counter() - course.begin,
             left,
         )
-        answers = [callback(progress) for callback in callbacks]
-        is_enough = any(answer is True for answer in answers)
-        is_last = is_enough or step + taken >= how.steps or bool(training.state.is_done)
-        if saves is not None:
-            saves.after_block(
-                training.state, signals, is_last or signals.interrupted or signals.terminated
-            )
+        is_last = step + taken >= how.steps or bool(training.state.is_done)
+        asked = _asked(training, signals, saves, callbacks, progress)
+        if saves is not None and (is_last or any(asked)):
+            saves.write(training.state)
         if bool(training.state.is_done):
             return "optimiser"
-        if is_enough:
+        if asked.enough:
             return "callback"
-        if signals.terminated or signals.interrupted:
-            return "signal" if signals.terminated else "interrupt"
+        if asked.terminated or asked.interrupted:
+            return "signal" if asked.terminated else "interrupt"
     return "steps"
+
+
+class _Asked(NamedTuple):
+    """What is asked for after a block, in one process or in any."""
+
+    enough: bool
+    interrupted: bool
+    terminated: bool
+    checkpoint: bool
+
+
+def _asked(
+    training: _Training,
+    signals: Signals,
+    saves: Any,
+    callbacks: list[Callable[[Progress], Any]],
+    progress: Progress,
+) -> _Asked:
+    """Calls the callbacks."""
+    processes, failed = training.processes, None
+    answers: list[Any] = []
+    try:
+        answers = [callback(progress) for callback in callbacks]
+    except Exception as error:  # the others are told before it is raised
+        failed = error
+    wants, signals.wants_checkpoint = signals.wants_checkpoint, False
+    mine = _Asked(
+        any(answer is True for answer in answers),
+        signals.interrupted,
+        signals.terminated,
+        wants or (saves is not None and saves.is_due(progress.step)),
+    )
+    of_all = processes.gathered([failed is not None, *mine]).astype(bool)
+    if failed is not None:
+        raise failed
+    if of_all[:, 0].any():
+        number = processes.numbers[int(of_all[:, 0].argmax())]
+        raise SolverError(
+            f"a callback of process {number} has raised an exception: its own output says which",
+            Status.CANCELLED,
+        )
+    return _Asked(*map(bool, of_all[:, 1:].any(0)))
+
+
+def _fingerprint(start: Networks) -> int:
+    if not isinstance(start, Networks):
+        return 0
+    found = 0
+    for part in (*start.weights(), start.coefficient_numbers):
+        found = zlib.crc32(np.ascontiguousarray(part), found)
+    return found

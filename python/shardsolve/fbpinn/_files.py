@@ -87,6 +87,7 @@ def _outcome(given: dict[str, Any]) -> Outcome | GradientOutcome | NaturalGradie
     found["terms"] = [TermLoss(**term) for term in found["terms"]]
     if kind == "GradientOutcome":
         found["held_out_losses"] = [(step, loss) for step, loss in found["held_out_losses"]]
+        found["links"] = [tuple(link) for link in found.get("links", [])]
         return GradientOutcome(**found)
     if kind == "NaturalGradientOutcome":
         return NaturalGradientOutcome(**found)

@@ -15,6 +15,7 @@ from shardsolve.fbpinn._devices import default_device, require_mesh
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import choice, described, whole
 from shardsolve.fbpinn._loss_setup import Setup
+from shardsolve.fbpinn._measured import Measured, measured
 from shardsolve.fbpinn._options import PlacementCosts
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._placed import place
@@ -137,6 +138,23 @@ class Loss:
     def networks(self, parameters: Parameters) -> Networks:
         """Networks of these parameters, to be evaluated anywhere."""
         return Networks.of(self._setup.problem, *self._setup.parts_of_networks(parameters))
+
+    def measure(self, parameters: Parameters, *, repeats: int = 50) -> Measured:
+        """Where the time of the loss and its gradient goes, and how much devices tell each other.
+
+        A compiled block of steps is one call, in which the host sees nothing; so parts are run by
+        themselves, each compiled once: the gradient as it is, what each device computes without the
+        exchange, and the exchange with nothing computed. Devices that share cores, as virtual ones
+        of a CPU do, slow each other down in all of them. With a mesh of several processes each has
+        to call it.
+
+        Args:
+            parameters: Any that fit; the time does not depend on them.
+            repeats: Of each measurement.
+        """
+        self._setup.layout.require_fitting(parameters)
+        repeats = whole("repeats", repeats, "a whole number from 1 on is accepted")
+        return measured(self._setup, parameters, self._tables, _value, repeats)
 
     def require_finite(self, parameters: Parameters) -> None:
         """Says where what is not finite comes from; to be called when a loss is nan or inf.

@@ -43,7 +43,10 @@ class Layout:
     Attributes:
         boxes: (devices, places): the box at each place; -1 where there is none.
         spec: How arrays with an axis of places or devices in front are cut.
+        run: Calls a function whose result is waited for; another one where processes train.
     """
+
+    run: Callable[..., Any]
 
     def __init__(
         self, problem: Equations, mesh: Mesh, dtype: np.dtype, placed: Placed, boxes: np.ndarray
@@ -51,10 +54,11 @@ class Layout:
         self.problem, self.mesh, self.dtype = problem, mesh, dtype
         self.placed, self.boxes = placed, boxes
         self.spec = PartitionSpec(tuple(mesh.axis_names))
+        self.run = _call
 
     def whole(self, tree: Any) -> Any:
         """The same on all devices, and so in every process."""
-        return self._gathered(tree)
+        return self.run(self._gathered, tree)
 
     @functools.cached_property
     def _gathered(self) -> Callable[[Any], Any]:
@@ -203,6 +207,10 @@ class Layout:
 
 
 _TAKE_SMALLER = "take smaller steps, or begin with the last parameters that were"
+
+
+def _call(function: Callable[..., Any], *given: Any) -> Any:
+    return function(*given)
 
 
 def layers_of(net: Mlp, dimensions: int, flat: np.ndarray) -> tuple:

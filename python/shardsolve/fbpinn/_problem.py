@@ -77,7 +77,8 @@ class Problem(Equations):
         Ctrl-C ends it within a second or so. By gradients: after the block, with what was learned
         until then; once more ends at once.
 
-        With gradients `mesh` may have any devices, which share the boxes as `loss` says.
+        With gradients `mesh` may have any devices, which share the boxes as `loss` says; those of
+        several processes too, if each of them makes this call.
 
         Warns:
             TrainingWarning: With the sentences of `Outcome.warnings`.
@@ -87,6 +88,7 @@ class Problem(Equations):
                 finite, a residual does not depend on u or a coefficient, or differential equations,
                 no more of them than fields, have no condition and no data beside them; each named.
             TypeError: If 64-bit numbers are off.
+            SolverError: Naming a process of the mesh that is lost, if there are several.
         """
         if isinstance(how, NaturalGradient):
             if checkpoint is not None or callable(callbacks) or len(callbacks) > 0:

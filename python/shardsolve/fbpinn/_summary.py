@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from shardsolve._records import SolverError, Status
+from shardsolve.fbpinn._measured import links_of, percentiles
 from shardsolve.fbpinn._options import LeastSquares
 from shardsolve.fbpinn._outcome import TermLoss
 from shardsolve.fbpinn._progress import GradientOutcome
@@ -27,6 +28,7 @@ class Course:
         self.seconds: dict[str, float] = defaultdict(float)
         self.warnings: list[str] = []
         self.steps = 0  # taken by this process
+        self.step_seconds: list[float] = []  # of each block's mean
 
     def took(self, part: str, since: float) -> None:
         """Adds to the seconds of a part."""
@@ -102,6 +104,8 @@ def summary(training: Any, ended: str, saves: Any) -> Run:
         devices=", ".join(map(str, devices.flat)),
         owner=training.loss.owner.tolist(),
         warnings=course.warnings,
+        step_seconds=percentiles(course.step_seconds),
+        links=[(one.source, one.target, one.bytes) for one in links_of(training.setup)],
     )
     return Run._again(outcome, problem, *parts)
 

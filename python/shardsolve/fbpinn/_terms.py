@@ -14,6 +14,7 @@ from shardsolve.fbpinn._given import described
 from shardsolve.fbpinn._jet import Axes
 
 Residual = Callable[..., Any]
+_ROUNDING = 1e-9  # of the domain, by which a measurement may lie outside of it
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Data:
     """Measured values: measured(x, u) or measured(x, u, c) is to be values[i] at points[i].
 
     Attributes:
-        points: (points, dimensions).
+        points: (points, dimensions), in the domain.
         values: (points,), or (points, several) if `measured` gives several in a tuple.
         measured: As the residual of `Interior`, such as lambda x, u: u.v.
         weight: What the difference is multiplied by.
@@ -140,7 +141,22 @@ class Data:
                 f"Data(points={self.points!r}) given: the points of the measurements are accepted, "
                 f"(points, {boxes.dimensions})"
             )
-        return points_of("points", self.points, boxes)
+        points = points_of("points", self.points, boxes)
+        if boxes.has_domain:
+            low, high = np.asarray(boxes.domain, np.float64).T
+            margin = _ROUNDING * (high - low)
+            outside = ((points < low - margin) | (points > high + margin)).any(1)
+            if outside.any():
+                first = int(outside.argmax())
+                at = ", ".join(f"{x:g}" for x in points[first])
+                whole = " x ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
+                more = int(outside.sum()) - 1
+                others = f", as do {more} others of {len(points)}" if more else ""
+                raise ValueError(
+                    f"point {first} at ({at}) lies outside of the domain {whole}{others}: no "
+                    "equation says what u is there. Leave it out, or take Boxes on a larger domain"
+                )
+        return points
 
     def moved(self, points: Any, boxes: Boxes) -> Data:
         """The same with other measurements."""

@@ -1,0 +1,143 @@
+"""The processes of a mesh that train together: what they agree on, and who of them is lost."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from shardsolve._records import SolverError, Status
+from shardsolve.fbpinn._watch import Watch
+
+_WORDS = 16  # 32-bit numbers of each process at a time, always as many: one compiled program
+_LONGEST_NAP = 0.02  # seconds
+# Seconds after a process was lost in which what it has taken part in ends, and after a collective
+# has failed in which it is known who was lost.
+_PATIENCE = 2.0
+
+
+class Processes:
+    """Context in which the processes of a mesh watch each other; nothing if there is one.
+
+    Attributes:
+        mesh: Theirs.
+        numbers: JAX's, in the order of the mesh.
+        are_several: Whether there is more than one.
+        is_first: Whether this one is the first of them.
+        warnings: Sentences.
+    """
+
+    def __init__(self, mesh: Mesh | None):
+        of_each = [] if mesh is None else [device.process_index for device in mesh.devices.flat]
+        self.numbers = list(dict.fromkeys(of_each)) or [jax.process_index()]
+        self.mine = jax.process_index()
+        if self.mine not in self.numbers:
+            raise ValueError(
+                f"a mesh without devices of this process ({self.mine}) given: each process that "
+                "trains has devices in it; pass a mesh of jax.devices(), or one of "
+                "jax.local_devices() to train alone"
+            )
+        self._first_devices = [of_each.index(number) for number in self.numbers if of_each]
+        self.mesh = mesh
+        self.are_several = len(self.numbers) > 1
+        self.is_first = self.mine == self.numbers[0]
+        self.warnings: list[str] = []
+        self._watch: Watch | None = None
+
+    def __enter__(self) -> Self:
+        if self.are_several:
+            watch = Watch(self.numbers, self.mine)
+            everybody = self.gathered(watch.address())
+            watch.begin(everybody)
+            unseen = self.gathered([watch.is_alone]).any()
+            if unseen:
+                watch.end(True)
+                self.warnings.append(
+                    "a process that is lost will not be named: not all processes reach process "
+                    f"{self.numbers[0]} by TCP; open the ports between their hosts"
+                )
+            else:
+                self._watch = watch
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._watch is not None:
+            self._watch.end(kind is None)
+
+    def gathered(self, given: Any) -> np.ndarray:
+        """(processes, numbers): up to 16 32-bit numbers of each process, known to all."""
+        numbers = np.zeros((1, _WORDS), np.int32)
+        words = np.asarray(given, np.int64).astype(np.uint32).view(np.int32)
+        numbers[0, : len(words)] = words
+        if not self.are_several:
+            return numbers[:, : len(words)]
+        assert self.mesh is not None
+        cut = NamedSharding(self.mesh, PartitionSpec(tuple(self.mesh.axis_names)))
+        shape = (self.mesh.devices.size, _WORDS)
+        array = jax.make_array_from_callback(shape, cut, lambda _: numbers)
+        program = jax.jit(
+            _same, out_shardings=NamedSharding(self.mesh, PartitionSpec()), inline=True
+        )
+        whole = np.asarray(self.run(program, array))
+        return whole[self._first_devices, : len(words)]
+
+    def run(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Calls a function of arrays on the mesh, and waits for what it returns.
+
+        Raises:
+            SolverError: Naming the process that was lost meanwhile.
+        """
+        if not self.are_several:
+            return jax.block_until_ready(function(*given))
+        try:
+            found = function(*given)
+            if self._watch is not None:
+                self._wait(self._watch, found)
+            return jax.block_until_ready(found)
+        except jax.errors.JaxRuntimeError as error:
+            failed = time.monotonic()
+            while self._watch is not None and time.monotonic() - failed < _PATIENCE:
+                if self._watch.lost:
+                    raise SolverError(self._watch.lost, Status.COMMUNICATION) from error
+                time.sleep(_LONGEST_NAP)
+            raise
+
+    def _wait(self, watch: Watch, found: Any) -> None:
+        """Throws if a process is lost that a result waits for."""
+        leaves = [leaf for leaf in jax.tree.leaves(found) if isinstance(leaf, jax.Array)]
+        begin, lost_at = time.monotonic(), np.inf
+        while not all(leaf.is_ready() for leaf in leaves):
+            now = time.monotonic()
+            if watch.lost:
+                lost_at = min(lost_at, now)
+            if now - lost_at > _PATIENCE:
+                raise SolverError(watch.lost, Status.COMMUNICATION)
+            time.sleep(min(_LONGEST_NAP, max(1e-4, (now - begin) / 200)))
+
+    def require_same(self, parts: dict[str, str]) -> None:
+        """Throws unless these texts are the same in all processes."""
+        if not self.are_several:
+            return
+        found = self.gathered([zlib.crc32(text.encode()) for text in parts.values()])
+        for name, of_each in zip(parts, found.T, strict=True):
+            for process, one in zip(self.numbers, of_each, strict=True):
+                if one != of_each[0]:
+                    raise ValueError(
+                        f"the processes do not train the same: process {process} has another "
+                        f"{name} than process {self.numbers[0]}. Every process makes the same call"
+                    )
+
+
+def _same(array: jax.Array) -> jax.Array:
+    return array
