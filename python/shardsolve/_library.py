@@ -7,12 +7,14 @@ import ctypes
 import functools
 import json
 import os
+import re
 import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import jax
+import jax.extend.backend
 import jaxlib
 import numpy as np
 
@@ -88,6 +90,8 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_make_stop.restype = ctypes.c_void_p
     for name in ("request_stop", "free_stop", "find_cuda"):
         getattr(loaded, f"shardsolve_{name}").restype = None
+    loaded.shardsolve_set_cuda_of_jax.restype = None
+    loaded.shardsolve_set_cuda_of_jax.argtypes = [ctypes.c_int32]
     for name in ("save_factor", "factor_shape", "load_factor"):
         getattr(loaded, f"shardsolve_{name}").restype = None
     loaded.shardsolve_save_factor.argtypes = [
@@ -201,9 +205,20 @@ def register() -> None:
             return
         _check_version()
         jax.devices()  # what is registered before XLA's backends start is refused when they do
+        library().shardsolve_set_cuda_of_jax(cuda_of_jax())
         for kind, platform in PLATFORMS.items():
             _register_on(kind, platform)
         _registered = True
+
+
+def cuda_of_jax() -> int:
+    """The major version of the CUDA that JAX uses in this process; 0 if it has no GPU."""
+    try:
+        says = jax.extend.backend.get_backend("cuda").platform_version
+    except RuntimeError:
+        return 0
+    found = re.search(r"cuda (\d+)", says)  # "PJRT C API\ncuda 12090"
+    return int(found[1]) // 1000 if found else 0
 
 
 def _register_on(kind: str, platform: str) -> None:
