@@ -32,11 +32,34 @@ def target(name: str) -> str:
     return f"shardsolve_{name}"
 
 
+def check_installation(package: Path) -> None:
+    """Throws ImportError where pip has put two versions into one folder, or left a part of one."""
+    again = "run 'pip uninstall shardsolve' until it finds none, then install one"
+    infos = sorted(package.parent.glob("shardsolve-*.dist-info"))
+    if len(infos) > 1:
+        raise ImportError(
+            f"{package.parent} holds {len(infos)} installations of shardsolve, "
+            f"{', '.join(info.name for info in infos)}, whose files are mixed: {again}"
+        )
+    for record in (info / "RECORD" for info in infos):
+        lines = record.read_text().splitlines() if record.exists() else []
+        names = [line.split(",")[0] for line in lines if line.startswith("shardsolve/lib/")]
+        missing = [name for name in names if not (package.parent / name).exists()]
+        if missing:
+            raise ImportError(
+                f"the installation of shardsolve in {package.parent} lacks {', '.join(missing)}, "
+                f"which belong to it: {again}"
+            )
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """The shared library in the package, with its functions declared."""
     # Of an editable installation the package has two folders: the sources and what is compiled.
-    folders = [Path(folder) / "lib" for folder in sys.modules[__package__].__path__]
+    packages = [Path(folder) for folder in sys.modules[__package__].__path__]
+    for package in packages:
+        check_installation(package)
+    folders = [package / "lib" for package in packages]
     paths = [folder / "libshardsolve_jax.so" for folder in folders]
     path = next((path for path in paths if path.exists()), None)
     if path is None:
