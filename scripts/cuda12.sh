@@ -3,7 +3,7 @@
 #   scripts/cuda12.sh toolkit                    put CUDA 12 together, in build/cuda12/toolkit (900 MB to fetch)
 #   scripts/cuda12.sh library [CMake option...]  and build/cuda12/build/libshardsolve_cuda12.so
 # CLANG chooses the compiler (default: the newest clang++ from 20 on that is found), CUDAARCHS the architectures.
-# It is x86-64 alone, some 20 minutes of two cores. `make test` and CI's default stages do not build it; the stage
+# It is x86-64 alone, and takes long. `make test` and CI's default stages do not build it; the stage
 # cuda12 of scripts/test.sh does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
