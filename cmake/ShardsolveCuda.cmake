@@ -1,11 +1,15 @@
 # libshardsolve_cuda.so: the backend for NVIDIA GPUs, loaded at run time where there is a driver. Needs CUDA 13's
 # compiler and cuBLAS to build; without them everything else is built all the same. SHARDSOLVE_CUDA=AUTO builds it where
 # a GPU is, for the GPUs that are there; ON for all kinds.
+# From the same sources libshardsolve_cuda12.so, with CUDA 12 and clang 20 or newer as CMAKE_CUDA_COMPILER: see
+# scripts/cuda12.sh, which puts together what that needs.
 
 # nvcc's flags for the kernels of one folder below src/runtime/cuda/kernels, beside those of all. "<folder>: <flag>..." a
 # line. Where bits are to be those of the CPU, what is fused is written so.
 set(cuda_folder_flags "dot: --fmad=false" "krylov: --fmad=false" "sparse: --fmad=false"
                       "tridiagonal: --fmad=false --expt-relaxed-constexpr")
+# What clang calls them; constexpr functions are for GPUs, too, without being asked.
+set(clang_flags "--fmad=false: -ffp-contract=off" "--expt-relaxed-constexpr: ")
 
 # Of the other rooms the library takes what has no state and no BLAS. What is missing here is named by the linker, which
 # leaves no symbol undefined.
@@ -59,8 +63,19 @@ if(NOT CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_COMPILER "${nvcc}")
   endif()
 endif()
+set(cuda_by_clang OFF)
+set(cuda_version 13)
+if(CMAKE_CUDA_COMPILER MATCHES "clang[^/]*$")
+  set(cuda_by_clang ON)
+  # Of 12 what clang knows by name; driver and libraries of any 12 do.
+  set(cuda_version 12.5)
+endif()
 if(CMAKE_CUDA_COMPILER)
-  find_package(CUDAToolkit 13 QUIET)
+  find_package(CUDAToolkit ${cuda_version} QUIET)
+endif()
+if(cuda_by_clang AND NOT (CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_LESS 13))
+  message(FATAL_ERROR "CMAKE_CUDA_COMPILER is clang, which compiles for CUDA 12, and no CUDA 12.5 to 12.9 was found: run "
+                      "scripts/cuda12.sh, which puts one together, or set CUDAToolkit_ROOT")
 endif()
 if(NOT (CUDAToolkit_FOUND AND TARGET CUDA::cudart_static AND TARGET CUDA::cublas AND TARGET CUDA::cublasLt))
   if(SHARDSOLVE_CUDA STREQUAL ON)
@@ -81,29 +96,55 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   else()
     # Machine code for A100, H100/H200 and B200, and PTX for what comes after.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+    if(cuda_by_clang)
+      # V100, A100, A10 and the like, L4 and the like, H100/H200. PTX is for the library of CUDA 13.
+      set(CMAKE_CUDA_ARCHITECTURES 70-real 80-real 86-real 89-real 90-real)
+    endif()
   endif()
 endif()
+if(cuda_by_clang)
+  # The C++ compiler links, so each object is to be whole by itself.
+  set(CMAKE_CUDA_FLAGS_INIT "--no-offload-new-driver -Wno-unknown-cuda-version")
+endif()
 enable_language(CUDA)
+if(cuda_by_clang AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 20)
+  message(FATAL_ERROR "clang ${CMAKE_CUDA_COMPILER_VERSION} has no __grid_constant__, without which kernels cannot copy by "
+                      "descriptors: set CMAKE_CUDA_COMPILER to clang 20 or newer")
+endif()
 message(STATUS "CUDA backend: CUDA ${CUDAToolkit_VERSION}, for architectures ${CMAKE_CUDA_ARCHITECTURES}")
 # The C++ compiler links, with its own runtime; nvcc's host compiler, which may be another one, adds nothing.
 set(CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES "")
 set(CMAKE_CUDA_IMPLICIT_LINK_DIRECTORIES "")
 
 # nvcc compiles the kernels with the system's g++, which it needs, and our compiler all else: nothing of the C++ standard
-# library stands between the two. CMake 3.25 does not know nvcc's flag for C++20.
+# library stands between the two. CMake 3.25 does not know nvcc's flag for C++20. Where clang compiles, the same.
 set(cuda_kernels_directory "${PROJECT_SOURCE_DIR}/src/runtime/cuda/kernels")
 file(GLOB_RECURSE cuda_kernels CONFIGURE_DEPENDS "${cuda_kernels_directory}/*.cu")
 add_library(shardsolve_cuda_kernels OBJECT ${cuda_kernels})
 set_target_properties(shardsolve_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_EXTENSIONS ON
                                                          CUDA_VISIBILITY_PRESET hidden UNITY_BUILD OFF)
-target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 $<$<NOT:$<CONFIG:Release>>:-lineinfo> --diag-suppress=554)
+if(cuda_by_clang)
+  # Drivers before 12.4 do not read what fatbinary makes smaller by default.
+  target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 -O3 -g0 -Wno-unused-command-line-argument
+                                                         "SHELL:-Xcuda-fatbinary --compress-mode=speed")
+else()
+  target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 $<$<NOT:$<CONFIG:Release>>:-lineinfo> --diag-suppress=554)
+endif()
 foreach(line IN LISTS cuda_folder_flags)
   string(REGEX MATCH "^([a-z_]+): (.+)$" fits "${line}")
   if(NOT fits OR NOT IS_DIRECTORY "${cuda_kernels_directory}/${CMAKE_MATCH_1}")
     message(FATAL_ERROR "cuda_folder_flags: '${line}' is no \"<folder>: <flag>...\"")
   endif()
-  separate_arguments(flags UNIX_COMMAND "${CMAKE_MATCH_2}")
-  file(GLOB_RECURSE of_folder "${cuda_kernels_directory}/${CMAKE_MATCH_1}/*.cu")
+  set(flags "${CMAKE_MATCH_2}")
+  set(folder "${CMAKE_MATCH_1}")
+  if(cuda_by_clang)
+    foreach(pair IN LISTS clang_flags)
+      string(REGEX MATCH "^([^:]+): (.*)$" fits "${pair}")
+      string(REPLACE "${CMAKE_MATCH_1}" "${CMAKE_MATCH_2}" flags "${flags}")
+    endforeach()
+  endif()
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  file(GLOB_RECURSE of_folder "${cuda_kernels_directory}/${folder}/*.cu")
   set_property(SOURCE ${of_folder} APPEND PROPERTY COMPILE_OPTIONS ${flags})
 endforeach()
 target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
@@ -118,8 +159,14 @@ set_target_properties(
   PROPERTIES CXX_VISIBILITY_PRESET hidden
              VISIBILITY_INLINES_HIDDEN ON
              CUDA_RUNTIME_LIBRARY None # named below
+             OUTPUT_NAME $<IF:$<BOOL:${cuda_by_clang}>,shardsolve_cuda12,shardsolve_cuda>
              LINKER_LANGUAGE CXX
              LINK_DEPENDS "${export_map}")
+if(cuda_by_clang)
+  # cuBLAS as pip installs it, where the library lies in the Python package.
+  set_target_properties(shardsolve_cuda PROPERTIES BUILD_WITH_INSTALL_RPATH ON
+                                                   INSTALL_RPATH "$ORIGIN/../../nvidia/cublas/lib")
+endif()
 target_link_options(shardsolve_cuda PRIVATE "LINKER:--version-script=${export_map}")
 if(NOT SHARDSOLVE_SANITIZE)
   target_link_options(shardsolve_cuda PRIVATE LINKER:-z,defs)
@@ -130,6 +177,7 @@ target_include_directories(shardsolve_cuda PRIVATE "${PROJECT_SOURCE_DIR}/includ
 target_compile_definitions(shardsolve_cuda PRIVATE shardsolve_EXPORTS)
 list(JOIN CMAKE_CUDA_ARCHITECTURES " " architectures)
 set_source_files_properties("${PROJECT_SOURCE_DIR}/src/mesh/cuda/cuda_facts.cpp"
+                            "${PROJECT_SOURCE_DIR}/src/mesh/cuda/cuda_backend.cpp"
                             PROPERTIES COMPILE_DEFINITIONS SHARDSOLVE_CUDA_ARCHITECTURES="${architectures}")
 target_link_libraries(shardsolve_cuda PRIVATE shardsolve_options CUDA::cudart_static CUDA::cublas CUDA::cublasLt
                                               shardsolve_fmt Threads::Threads ${CMAKE_DL_LIBS})

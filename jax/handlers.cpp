@@ -318,6 +318,10 @@ SHARDSOLVE_API void shardsolve_check_cuda(std::int32_t* verdict) {
 SHARDSOLVE_API void shardsolve_find_cuda(std::int32_t* verdict) {
   jax::report(verdict, [] { shardsolve::mesh::require_cuda_library(); });
 }
+/// The major version of JAX's CUDA, before the first call that needs a GPU.
+SHARDSOLVE_API void shardsolve_set_cuda_of_jax(std::int32_t major) {
+  shardsolve::mesh::set_cuda_of_jax(major);
+}
 /// Bytes of host memory that this process can still take.
 SHARDSOLVE_API std::int64_t shardsolve_available_host_memory() {
   return shardsolve::available_host_memory();

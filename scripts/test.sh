@@ -16,6 +16,7 @@
 #   tsan-long    unit, distributed and fuzz tiers under ThreadSanitizer, three times
 #   waits-long   every event wait is removed in turn
 #   faults-long  each call, message and allocation of each rank fails in turn
+#   cuda12       the library for CUDA 12 is built (clang 20 or newer); kernels as sm_70 has them, emulated
 #   device       on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 #   device-jax   the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
 # SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` runs, and always one (default: 5/5, the last fifth; 1/1: all).
@@ -27,7 +28,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 test_stages=(release fronts)
 all_stages=(release fronts new-routine wheel-all tsan waits asan asan-cli)
-named_stages=(wheel tsan-long waits-long faults-long device device-jax)
+named_stages=(wheel tsan-long waits-long faults-long cuda12 device device-jax)
 oldest_jax=0.8.1
 python=$PWD/.venv/bin/python
 reports=build/times
@@ -303,6 +304,14 @@ stage_faults_long() {
     --gtest_filter='*InjectedFault*:*ProcessMesh*:*MessageThatFails*:*Soak*'
 }
 
+# Panels in one kernel are for sm_90.
+stage_cuda12() {
+  PYTHON=$python scripts/cuda12.sh library
+  configure release -B build/sm_70 -DSHARDSOLVE_EMULATED_GPU=700
+  cmake --build build/sm_70 --parallel "$jobs" --target shardsolve_kernels_tests
+  build/sm_70/tests/shardsolve_kernels_tests --gtest_brief=1 --gtest_filter='-*EmulatedPanels*'
+}
+
 # Left out are tests of what only CPU devices have: the host's memory, allocator and queues.
 stage_device() {
   : "${SHARDSOLVE_TEST_GPUS:?list the GPUs, e.g. SHARDSOLVE_TEST_GPUS=0,1}"
@@ -332,6 +341,7 @@ describe() {
     tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
     waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;
     faults-long) echo "each call, message and allocation fails in turn" ;;
+    cuda12) echo "the library for CUDA 12; kernels as sm_70 has them, emulated" ;;
     device) echo "device and distributed tiers on GPUs" ;;
     device-jax) echo "the JAX tests on GPUs" ;;
     *) return 1 ;;

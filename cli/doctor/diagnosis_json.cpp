@@ -53,6 +53,7 @@ Json gpus(const mesh::CudaFacts& cuda) {
 
 Json cuda(const Surroundings& s) {
   return {{"library", text(s.cuda.library)},
+          {"reason", text(s.cuda.reason)},
           {"failure", text(s.cuda.failure)},
           {"runtime", cuda_version(s.cuda.runtime)},
           {"architectures", text(s.cuda.architectures)},

@@ -116,6 +116,9 @@ std::string cuda_row(const Surroundings& s) {
   if (!s.cublas.empty()) {
     text += fmt::format("; {}", s.cublas);
   }
+  if (!s.cuda.reason.empty()) {
+    text += fmt::format("; taken as {}", s.cuda.reason);
+  }
   return row("CUDA", text);
 }
 

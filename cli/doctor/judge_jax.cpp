@@ -84,7 +84,7 @@ void judge_cuda_support(const Surroundings& s, Findings& findings) {
                         "pip uninstall jax-cuda12-plugin jax-cuda12-pjrt"});
   }
   const int ours = s.cuda.runtime / 1000;
-  if (cuda.size() == 1 && ours != 0 && cuda.front() != ours) {
+  if (cuda.size() == 1 && ours != 0 && cuda.front() != ours && !s.cuda.has_both) {
     findings.push_back(
         {Severity::warning, "mixed-cuda",
          fmt::format("JAX's plugin is for CUDA {}, shardsolve's library for CUDA {}", cuda.front(),

@@ -7,12 +7,14 @@ import ctypes
 import functools
 import json
 import os
+import re
 import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import jax
+import jax.extend.backend
 import jaxlib
 import numpy as np
 
@@ -30,11 +32,34 @@ def target(name: str) -> str:
     return f"shardsolve_{name}"
 
 
+def check_installation(package: Path) -> None:
+    """Throws ImportError where pip has put two versions into one folder, or left a part of one."""
+    again = "run 'pip uninstall shardsolve' until it finds none, then install one"
+    infos = sorted(package.parent.glob("shardsolve-*.dist-info"))
+    if len(infos) > 1:
+        raise ImportError(
+            f"{package.parent} holds {len(infos)} installations of shardsolve, "
+            f"{', '.join(info.name for info in infos)}, whose files are mixed: {again}"
+        )
+    for record in (info / "RECORD" for info in infos):
+        lines = record.read_text().splitlines() if record.exists() else []
+        names = [line.split(",")[0] for line in lines if line.startswith("shardsolve/lib/")]
+        missing = [name for name in names if not (package.parent / name).exists()]
+        if missing:
+            raise ImportError(
+                f"the installation of shardsolve in {package.parent} lacks {', '.join(missing)}, "
+                f"which belong to it: {again}"
+            )
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """The shared library in the package, with its functions declared."""
     # Of an editable installation the package has two folders: the sources and what is compiled.
-    folders = [Path(folder) / "lib" for folder in sys.modules[__package__].__path__]
+    packages = [Path(folder) for folder in sys.modules[__package__].__path__]
+    for package in packages:
+        check_installation(package)
+    folders = [package / "lib" for package in packages]
     paths = [folder / "libshardsolve_jax.so" for folder in folders]
     path = next((path for path in paths if path.exists()), None)
     if path is None:
@@ -88,6 +113,8 @@ def library() -> ctypes.CDLL:
     loaded.shardsolve_make_stop.restype = ctypes.c_void_p
     for name in ("request_stop", "free_stop", "find_cuda"):
         getattr(loaded, f"shardsolve_{name}").restype = None
+    loaded.shardsolve_set_cuda_of_jax.restype = None
+    loaded.shardsolve_set_cuda_of_jax.argtypes = [ctypes.c_int32]
     for name in ("save_factor", "factor_shape", "load_factor"):
         getattr(loaded, f"shardsolve_{name}").restype = None
     loaded.shardsolve_save_factor.argtypes = [
@@ -201,9 +228,20 @@ def register() -> None:
             return
         _check_version()
         jax.devices()  # what is registered before XLA's backends start is refused when they do
+        library().shardsolve_set_cuda_of_jax(cuda_of_jax())
         for kind, platform in PLATFORMS.items():
             _register_on(kind, platform)
         _registered = True
+
+
+def cuda_of_jax() -> int:
+    """The major version of the CUDA that JAX uses in this process; 0 if it has no GPU."""
+    try:
+        says = jax.extend.backend.get_backend("cuda").platform_version
+    except RuntimeError:
+        return 0
+    found = re.search(r"cuda (\d+)", says)  # "PJRT C API\ncuda 12090"
+    return int(found[1]) // 1000 if found else 0
 
 
 def _register_on(kind: str, platform: str) -> None:

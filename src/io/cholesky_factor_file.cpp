@@ -80,7 +80,7 @@ void save_factor(const CholeskyFactor<T>& factor, const std::string& path, bool 
 template <Scalar T>
 CholeskyFactor<T> load_factor(const std::string& path) {
   const io::FileDescriptor file = io::open_for_reading(path);
-  const io::Source source{file, path, io::read_factor_front(file, path)};
+  const io::FactorSource source{file, path, io::read_factor_front(file, path)};
   const io::CholeskyFactorHeader header = io::to_cholesky_header(source.front.header, path);
   const io::FactorCut& cut = header.cut;
   io::require_dtype(cut, dtype_of<T>, path);

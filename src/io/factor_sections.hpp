@@ -65,7 +65,7 @@ void write_section(OutputFile& file, std::int64_t data_offset, FactorSection& se
 }
 
 /// A factor file whose header has been read.
-struct Source {
+struct FactorSource {
   const FileDescriptor& file;
   const std::string& path;
   FactorFileFront front;
@@ -73,7 +73,7 @@ struct Source {
 
 /// Throws Error(invalid_argument) if the checksum of what was read is wrong. The section is there.
 template <class T>
-void read_section(const Source& source, std::string_view name, MatrixView<T> to) {
+void read_section(const FactorSource& source, std::string_view name, MatrixView<T> to) {
   const FactorSection& section = *source.front.header.find(name);
   Crc32 checksum;
   std::int64_t offset = source.front.data_offset + section.offset;

@@ -127,7 +127,7 @@ void save_factor(const LuFactor<T>& factor, const std::string& path, bool overwr
 template <Scalar T>
 LuFactor<T> load_lu_factor(const std::string& path) {
   const io::FileDescriptor file = io::open_for_reading(path);
-  const io::Source source{file, path, io::read_factor_front(file, path)};
+  const io::FactorSource source{file, path, io::read_factor_front(file, path)};
   const io::LuFactorHeader header = io::to_lu_header(source.front.header, path);
   const io::FactorCut& cut = header.cut;
   io::require_dtype(cut, dtype_of<T>, path);

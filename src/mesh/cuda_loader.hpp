@@ -30,6 +30,10 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 std::unique_ptr<Backend> make_cuda_process_backend(std::unique_ptr<comm::Transport> transport,
                                                    const CudaProcessOptions& options);
 
+/// The major version of the CUDA that JAX uses in this process: our library for the same one is
+/// taken. Said before anything here is called for the first time; without effect afterwards.
+void set_cuda_of_jax(int major);
+
 /// Throws Error(device) as make_cuda_backend does if the library is not there.
 void require_cuda_library();
 

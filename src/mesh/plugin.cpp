@@ -54,10 +54,14 @@ std::vector<std::string> candidates(const std::string& file) {
   return paths;
 }
 
+std::string file_of_plugin(const std::string& name) {
+  return fmt::format("libshardsolve_{}.so", name);
+}
+
 }  // namespace
 
-Plugin::Plugin(const std::string& name) {
-  const std::string file = fmt::format("libshardsolve_{}.so", name);
+Plugin::Plugin(const std::string& name, const std::string& prefix) {
+  const std::string file = file_of_plugin(name);
   const std::vector<std::string> paths = candidates(file);
   lies_beside_ = paths.size() > 1;
   for (const std::string& path : paths) {
@@ -71,12 +75,17 @@ Plugin::Plugin(const std::string& name) {
     return;
   }
   failure_.clear();
-  auto* const version = function<const char*()>(fmt::format("shardsolve_{}_version", name).c_str());
+  auto* const version = function<const char*()>(
+      fmt::format("shardsolve_{}_version", prefix.empty() ? name : prefix).c_str());
   path_ = file_of(reinterpret_cast<const void*>(version)).string();
   if (version == nullptr || std::string_view(version()) != core::plugin_version) {
     failure_ = fmt::format("{} is version {}, this is {}: install both from one build", file,
                            version == nullptr ? "unknown" : version(), core::plugin_version);
   }
+}
+
+bool plugin_lies_beside(const std::string& name) {
+  return candidates(file_of_plugin(name)).size() > 1;
 }
 
 bool in_python_package() { return own_file().filename() == "libshardsolve_jax.so"; }

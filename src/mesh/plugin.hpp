@@ -8,8 +8,9 @@ namespace shardsolve::mesh {
 /// libshardsolve_<name>.so.
 class Plugin {
  public:
-  /// Looks for it beside this code and where the system does. It stays loaded.
-  explicit Plugin(const std::string& name);
+  /// Looks for it beside this code and where the system does. It stays loaded. Its functions are
+  /// called shardsolve_<prefix>_..., or shardsolve_<name>_... without a prefix.
+  explicit Plugin(const std::string& name, const std::string& prefix = "");
 
   /// Why it cannot be used; empty if it can.
   const std::string& failure() const { return failure_; }
@@ -31,6 +32,9 @@ class Plugin {
   std::string path_;
   std::string failure_;
 };
+
+/// Whether libshardsolve_<name>.so lies where a Plugin looks first, beside this code.
+bool plugin_lies_beside(const std::string& name);
 
 /// Whether this code is part of the Python package.
 bool in_python_package();

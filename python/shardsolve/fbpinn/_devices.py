@@ -28,6 +28,7 @@ def default_device() -> jax.Device:
 def has_cuda() -> bool:
     """Whether the library for GPUs can be loaded."""
     verdict = np.zeros(VERDICT_WORDS, np.int32)
+    _library.library().shardsolve_set_cuda_of_jax(_library.cuda_of_jax())
     _library.library().shardsolve_find_cuda(verdict.ctypes.data_as(ctypes.c_void_p))
     return verdict[0] == 0
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
 #include <filesystem>
@@ -38,9 +39,9 @@ NcclLibrary::NcclLibrary() {
   }
   if (handle_ == nullptr) {
     failure_ = fmt::format(
-        "NCCL could not be loaded: {}. Install it for CUDA 13 (Debian: libnccl2; pip: "
-        "nvidia-nccl-cu13) where the system looks for libraries, or on LD_LIBRARY_PATH",
-        failure_);
+        "NCCL could not be loaded: {0}. Install it for CUDA {1} (Debian: libnccl2; pip: "
+        "nvidia-nccl-cu{1}) where the system looks for libraries, or on LD_LIBRARY_PATH",
+        failure_, CUDART_VERSION / 1000);
     return;
   }
   failure_.clear();

@@ -5,6 +5,7 @@
 #include "comm/ring.hpp"
 #include "core/plugin_version.hpp"
 #include "core/tile_rules.hpp"
+#include "mesh/cuda_architectures.hpp"
 #include "mesh/device_kind.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
@@ -30,6 +31,22 @@ std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+/// Throws Error(device) unless this library has code for the GPU.
+void require_kernels(int device) {
+  cudaDeviceProp gpu{};
+  check(cudaGetDeviceProperties(&gpu, device), "asking what a GPU is");
+  if (!has_kernels(SHARDSOLVE_CUDA_ARCHITECTURES, 10 * gpu.major + gpu.minor)) {
+    throw Error(
+        ErrorKind::device,
+        fmt::format(
+            "GPU {} ({}) has compute capability {}.{}; this library for CUDA {} is built for "
+            "{}. Kernels need 7.0 or at least 8.0 with CUDA 12, at least 8.0 with CUDA 13: "
+            "use other GPUs or CPU devices",
+            device, gpu.name, gpu.major, gpu.minor, CUDART_VERSION / 1000,
+            SHARDSOLVE_CUDA_ARCHITECTURES));
+  }
+}
+
 /// Throws Error(device) unless this process sees all of them.
 void require_devices(const std::vector<int>& devices) {
   const int count = usable_devices();
@@ -40,6 +57,7 @@ void require_devices(const std::vector<int>& devices) {
                               "CUDA_VISIBLE_DEVICES)",
                               device, count, count - 1));
     }
+    require_kernels(device);
   }
 }
 

@@ -65,7 +65,7 @@ class Arrival {
  public:
   /// Called by one thread: the message consists of so many elements of so many bytes.
   __device__ void expect(int elements, int bytes) {
-    const std::uint32_t state = shared_address(&state_);
+    [[maybe_unused]] const std::uint32_t state = shared_address(&state_);
 #if __CUDA_ARCH__ >= 900
     asm volatile(
         "mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
@@ -73,8 +73,10 @@ class Arrival {
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(state),
         "r"(elements * bytes)
         : "memory");
-#else
+#elif __CUDA_ARCH__ >= 800
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(state), "r"(elements) : "memory");
+#else
+    awaited_ = static_cast<unsigned>(elements);
 #endif
   }
 
@@ -108,7 +110,7 @@ class Arrival {
           "d"(element.re), "d"(element.im), "r"(state)
           : "memory");
     }
-#else
+#elif __CUDA_ARCH__ >= 800
     *to = element;
     asm volatile(
         "{\n\t"
@@ -116,11 +118,16 @@ class Arrival {
         "mbarrier.arrive.shared.b64 token, [%0];\n\t"
         "}" ::"r"(shared_address(&state_))
         : "memory");
+#else
+    *to = element;
+    __threadfence_block();
+    atomicSub(&awaited_, 1U);
 #endif
   }
 
   /// Until all of the message is there.
   __device__ void wait() const {
+#if __CUDA_ARCH__ >= 800
     std::uint32_t arrived = 0;
     while (arrived == 0) {
 #if __CUDA_ARCH__ >= 900
@@ -145,10 +152,18 @@ class Arrival {
           : "memory");
 #endif
     }
+#else
+    while (*static_cast<const volatile unsigned*>(&awaited_) != 0) {
+    }
+    __threadfence_block();
+#endif
   }
 
  private:
-  std::uint64_t state_;
+  union {
+    std::uint64_t state_;  ///< as PTX's mbarrier has it, from sm_80 on
+    unsigned awaited_;     ///< elements that have not come, before
+  };
 };
 
 /// A barrier for so many threads of the block, whole warps. `number` is 1 to 15.

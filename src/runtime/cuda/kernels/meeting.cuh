@@ -2,6 +2,7 @@
 /// memory.
 #pragma once
 
+#include "runtime/cuda/kernels/clang.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
 

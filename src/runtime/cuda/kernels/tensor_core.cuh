@@ -1,5 +1,7 @@
-/// Products of small matrices on the tensor cores.
+/// Products of small matrices on the tensor cores; before sm_80 without them.
 #pragma once
+
+#include "runtime/cuda/kernels/plain_products.cuh"
 
 #include <cuda_runtime.h>
 
@@ -10,9 +12,13 @@ namespace shardsolve::runtime::cuda {
 /// c += a b for 8 x 4 and 4 x 8 matrices spread over a warp: lane 4 i + k holds a(i, k) and b(k,
 /// i), and c(i, 2 k), c(i, 2 k + 1). PTX: mma.m8n8k4 with .f64.
 inline __device__ void multiply_add_8x8x4(double& c0, double& c1, double a, double b) {
+#if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
       : "+d"(c0), "+d"(c1)
       : "d"(a), "d"(b));
+#else
+  plain::multiply_add_8x8x4(c0, c1, a, b);
+#endif
 }
 
 /// 16 x 8 numbers spread over a warp: lane 4 g + t holds columns 2 t and 2 t + 1 of rows g (`low`)
@@ -57,18 +63,31 @@ inline __device__ void multiply_add_16x8x8(Tile16x8<float>& c, const Tile16x8<fl
 /// matrix l / 8, and receives of each matrix columns 2 (l % 4) and one more of row l / 4. PTX:
 /// ldmatrix.
 inline __device__ void load_four_8x8(std::uint32_t (&x)[4], std::uint32_t row) {
+#if __CUDA_ARCH__ >= 800
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
                : "r"(row));
+#else
+  const plain::Place at = plain::place();
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const std::uint32_t from =
+        __shfl_sync(plain::all_lanes, row, 8 * matrix + at.row) + 2 * at.column;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(x[matrix]) : "r"(from));
+  }
+#endif
 }
 
 /// d += a b, 16 x 16 and 16 x 8 halves spread over a warp. PTX: mma.m16n8k16 with .f16.
 inline __device__ void multiply_add_16x8x16(float (&d)[4], const std::uint32_t (&a)[4],
                                             std::uint32_t b0, std::uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  plain::multiply_add_16x8x16(d, a, b0, b1);
+#endif
 }
 
 }  // namespace shardsolve::runtime::cuda

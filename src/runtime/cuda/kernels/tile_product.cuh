@@ -4,6 +4,7 @@
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/tensor_core.cuh"
 
+#include <cmath>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
@@ -29,6 +30,26 @@ class TileProduct {
 
   __device__ void add(const Chunk& chunk) {
     const int group = lane() / 4;
+#if __CUDA_ARCH__ < 800
+    const int pair = lane() % 4 * 2;
+#pragma unroll 4
+    for (int k = 0; k < depth; ++k) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const double* const left = chunk.left[k] + first_row() + 16 * r + group;
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          const double* const right = chunk.right[k] + first_column() + 8 * c + pair;
+          Tile16x8<double>& sum = sums_[r][c];
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            sum.low[i] = fma(left[0], right[i], sum.low[i]);
+            sum.high[i] = fma(left[8], right[i], sum.high[i]);
+          }
+        }
+      }
+    }
+#else
     const int k = lane() % 4;
     Tile16x8<double> left[2][2];
 #pragma unroll
@@ -54,6 +75,7 @@ class TileProduct {
         }
       }
     }
+#endif
   }
 
   /// Calls use(i, j, sum) for the sums of this thread.

@@ -13,7 +13,7 @@ __global__ void store_value(std::int64_t* target, std::int64_t value) {
 
 __device__ std::int64_t nanoseconds_now() {
   std::int64_t now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
 }
 

@@ -45,8 +45,8 @@ class Elimination {
       : shared_(shared), thread_(static_cast<int>(threadIdx.x)) {}
 
   /// Called by all threads. shared.panels hold the rows of a, afterwards those of l, and
-  /// shared.pivot what their diagonal was the root of, for all to see. What is above l11's diagonal
-  /// is of no meaning.
+  /// shared.pivot() what their diagonal was the root of, for all to see. What is above l11's
+  /// diagonal is of no meaning.
   __device__ void run() {
 #pragma unroll 1
     for (int first = 0; first < Shape::side; first += Shape::strip) {
@@ -77,6 +77,8 @@ class Elimination {
     const int i = thread_ % width;
     E d[width];
     Real pivot = 0;
+    [[maybe_unused]] Real own_square = 0;
+    [[maybe_unused]] Real own_root = 0;
 #pragma unroll
     for (int j = 0; j < width; ++j) {
       d[j] = shared_.panels[0](first + i, first + j);
@@ -90,8 +92,12 @@ class Elimination {
       d[j] = scaled(i == j ? from_real<E>(square) : d[j], root);
       pivot -= square_of_size(d[j]);
       if (thread_ == j) {
-        shared_.pivot[first + j] = square;
-        shared_.inverse_root[first + j] = root;
+        if constexpr (pivots_lie_apart) {
+          shared_.keep(first + j, square, root);
+        } else {
+          own_square = square;
+          own_root = root;
+        }
       }
 #pragma unroll
       for (int c = j + 1; c < width; ++c) {
@@ -105,6 +111,12 @@ class Elimination {
         shared_.panels[0](first + i, first + j) = d[j];
       }
     }
+    if constexpr (!pivots_lie_apart) {
+      __syncwarp();  // what is overwritten has been written
+      if (thread_ < width) {
+        shared_.keep(first + i, own_square, own_root);
+      }
+    }
   }
 
   __device__ void solve_row(int first, Panel<E>& rows, int row) {
@@ -116,7 +128,7 @@ class Elimination {
     }
 #pragma unroll
     for (int j = 0; j < width; ++j) {
-      x[j] = scaled(x[j], shared_.inverse_root[first + j]);
+      x[j] = scaled(x[j], shared_.inverse_root(first + j));
       rows(row, first + j) = x[j];
       E l[width];
       shared_.panels[0].read(l, first, first + j);

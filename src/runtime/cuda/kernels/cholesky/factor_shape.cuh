@@ -55,12 +55,52 @@ class Panel {
   alignas(16) E numbers_[FactorShape<E>::side][FactorShape<E>::side];
 };
 
-/// Fits into the 99 KB that a block may have on every GPU from sm_80 on.
+/// The 99 KB that a block may have on every GPU from sm_80 on have room for all of FactorShared.
+/// The 96 KB of sm_70 have room for its panels.
+#if __CUDA_ARCH__ >= 800
+inline constexpr bool pivots_lie_apart = true;
+inline constexpr bool multiplies_doubles_on_tensor_cores = true;
+#else
+inline constexpr bool pivots_lie_apart = false;
+inline constexpr bool multiplies_doubles_on_tensor_cores = false;
+#endif
+
 template <class E>
 struct FactorShared {
+  using Real = RealPart<E>;
+
   Panel<E> panels[row_kinds];
-  RealPart<E> pivot[FactorShape<E>::side];
-  RealPart<E> inverse_root[FactorShape<E>::side];
+  Real pivots[FactorShape<E>::side];
+  Real inverse_roots[FactorShape<E>::side];
+
+  /// What a column's diagonal was the root of, and one by that root; apart, or where the diagonal
+  /// square of the column's strip has nothing of meaning, above its diagonal.
+  __device__ Real pivot(int column) const {
+    return pivots_lie_apart ? pivots[column] : real(panels[0](spare_row(column), spare(column, 0)));
+  }
+  __device__ Real inverse_root(int column) const {
+    return pivots_lie_apart ? inverse_roots[column]
+                            : real(panels[0](spare_row(column), spare(column, 1)));
+  }
+  __device__ void keep(int column, Real pivot, Real inverse_root) {
+    if constexpr (pivots_lie_apart) {
+      pivots[column] = pivot;
+      inverse_roots[column] = inverse_root;
+    } else {
+      panels[0](spare_row(column), spare(column, 0)) = from_real<E>(pivot);
+      panels[0](spare_row(column), spare(column, 1)) = from_real<E>(inverse_root);
+    }
+  }
+
+ private:
+  // Of a strip, the rows of the first half and the last four columns: two for each kind of number.
+  static constexpr int strip = FactorShape<E>::strip;
+  static_assert(strip / 2 <= strip - 4);
+  static __device__ int first(int column) { return column / strip * strip; }
+  static __device__ int spare_row(int column) { return first(column) + column % (strip / 2); }
+  static __device__ int spare(int column, int kind) {
+    return first(column) + strip - 1 - 2 * kind - column % strip / (strip / 2);
+  }
 };
 
 /// Elements of a thread's rows.

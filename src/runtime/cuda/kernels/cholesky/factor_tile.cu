@@ -30,6 +30,7 @@
 #include "runtime/cuda/stream_tools.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
@@ -201,7 +202,7 @@ class Step {
     std::int64_t found = 0;
 #pragma unroll
     for (int first = side - lanes_a_warp; first >= 0; first -= lanes_a_warp) {
-      const RealPart<E> pivot = shared.pivot[first + threadIdx.x];
+      const RealPart<E> pivot = shared.pivot(first + static_cast<int>(threadIdx.x));
       const unsigned infinite = __ballot_sync(0xffffffffU, !isfinite(pivot));
       const unsigned bad = __ballot_sync(0xffffffffU, !(pivot > 0)) | infinite;
       if (bad != 0) {
@@ -330,8 +331,9 @@ void CholeskyDeviceKernels<E>::factor_tile(cudaStream_t stream, Out a, Out adjoi
   const Factorization<E> all{device(a), device(adjoint), device(inverse), info};
   const Squares squares{static_cast<int>(divide_up(a.rows(), Shape::side)),
                         static_cast<int>(divide_up(inverted, Shape::side))};
-  allow_shared(&factor_step<E>, sizeof(FactorShared<E>));
-  const Block block{dim3(Shape::threads), sizeof(FactorShared<E>)};
+  const std::size_t bytes = std::min(sizeof(FactorShared<E>), max_shared());
+  allow_shared(&factor_step<E>, bytes);
+  const Block block{dim3(Shape::threads), bytes};
   launch(stream, &factor_step<E>, squares.updated(0), block, all, 0, squares);
   for (int step = 1; step < squares.count; ++step) {
     launch_early(stream, &factor_step<E>, squares.updated(step), block, all, step, squares);

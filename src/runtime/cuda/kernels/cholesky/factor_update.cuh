@@ -109,6 +109,7 @@ class TensorSquare {
   int column_;
 };
 
+#if __CUDA_ARCH__ >= 800
 /// For doubles: a warp has 16 rows and half of the columns.
 template <>
 class UpdateTile<double> {
@@ -149,13 +150,14 @@ class UpdateTile<double> {
   int top_ = TensorSquare::warp() % 4 * 16;
   int left_ = TensorSquare::warp() / 4 * (side / 2);
 };
+#endif
 
 /// In the strip of columns from `first` on of all panels: what the columns before it contribute,
 /// with the rows of the first panel as right factor.
 template <class E>
 __device__ void subtract_strips(Panel<E> (&panels)[row_kinds], int first) {
   using Shape = FactorShape<E>;
-  if constexpr (std::is_same_v<E, double>) {
+  if constexpr (std::is_same_v<E, double> && multiplies_doubles_on_tensor_cores) {
     static_assert(Shape::strip == 16);
     constexpr int warps = Shape::threads / lanes_a_warp;
     constexpr int turns = row_kinds * Shape::side / 16 * 2 / warps;

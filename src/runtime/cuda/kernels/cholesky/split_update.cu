@@ -17,6 +17,8 @@
 #include <cuda_fp16.h>
 #include <cuda_pipeline_primitives.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
@@ -36,7 +38,11 @@ constexpr int part_columns = tile_columns / warps_across;
 
 // The panel is read in slices of so many numbers of each column, some slices ahead of their use.
 constexpr int slice = CholeskyDeviceKernels<float>::split_slice;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int slices_kept = 2;  // in 96 KB, where copies are made at once anyway
+#else
 constexpr int slices_kept = 3;
+#endif
 constexpr int numbers_a_piece = sizeof(float4) / sizeof(__half);
 constexpr int pieces_a_part = slice / numbers_a_piece;
 constexpr int pieces_a_column = 2 * pieces_a_part;
@@ -322,9 +328,10 @@ SplitPanel split(MatrixView<const E> panel) {
 template <class E>
 void enqueue(cudaStream_t stream, MatrixView<const E> left, MatrixView<const E> right,
              const UpdatePieces<E>& pieces) {
-  allow_shared(&update_tiles<E>, sizeof(Shared<E>));
-  launch(stream, &update_tiles<E>, pieces.tiles, {threads, sizeof(Shared<E>)}, split(left),
-         split(right), pieces);
+  const std::size_t bytes = std::min(sizeof(Shared<E>), max_shared());
+  allow_shared(&update_tiles<E>, bytes);
+  launch(stream, &update_tiles<E>, pieces.tiles, {threads, bytes}, split(left), split(right),
+         pieces);
 }
 
 }  // namespace

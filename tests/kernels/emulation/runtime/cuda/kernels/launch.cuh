@@ -110,7 +110,7 @@ const std::int64_t* words_of(const Parameter& parameter) {
 
 template <class... Parameters>
 bool is_for_sm_90(void (*)(Parameters...)) {
-  return true;
+  return SHARDSOLVE_EMULATED_GPU >= 900;
 }
 /// For tests of what must not depend on it.
 inline std::int64_t& multiprocessors() {
@@ -119,7 +119,7 @@ inline std::int64_t& multiprocessors() {
 }
 inline std::int64_t max_together() { return multiprocessors(); }
 inline std::size_t& shared_limit() {
-  thread_local std::size_t bytes = std::size_t{227} << 10U;
+  thread_local std::size_t bytes = std::size_t{SHARDSOLVE_EMULATED_GPU >= 900 ? 227 : 96} << 10U;
   return bytes;
 }
 inline std::size_t max_shared() { return shared_limit(); }

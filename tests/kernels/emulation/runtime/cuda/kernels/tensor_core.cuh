@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/cuda/kernels/launch.cuh"
+#include "runtime/cuda/kernels/plain_products.cuh"
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 
 namespace shardsolve::runtime::cuda {
 
+#if __CUDA_ARCH__ >= 800
 inline void multiply_add_8x8x4(double& c0, double& c1, double a, double b) {
   struct Given {
     double a;
@@ -32,6 +34,9 @@ inline void multiply_add_8x8x4(double& c0, double& c1, double a, double b) {
   c0 = sums[0];
   c1 = sums[1];
 }
+#else
+using plain::multiply_add_8x8x4;
+#endif
 
 template <class Real>
 struct Tile16x8 {
@@ -127,6 +132,7 @@ inline double value_of_half(std::uint32_t bits) {
   return (bits >> 15U & 1U) != 0 ? -size : size;
 }
 
+#if __CUDA_ARCH__ >= 800
 inline void multiply_add_16x8x16(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                  std::uint32_t b1) {
   struct Given {
@@ -155,5 +161,8 @@ inline void multiply_add_16x8x16(float (&d)[4], const std::uint32_t (&a)[4], std
     d[i] = static_cast<float>(sums[static_cast<std::size_t>(i)]);
   }
 }
+#else
+using plain::multiply_add_16x8x16;
+#endif
 
 }  // namespace shardsolve::runtime::cuda
