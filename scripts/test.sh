@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the tests, stage by stage:  scripts/test.sh [stage...]
 # What a user should see pass, and `make test` runs; the stages without a name given:
-#   release  optimised build; unit, kernels (those of GPUs, emulated), distributed, mpi, fuzz and install tiers
+#   release  optimised build; unit, distributed, mpi, fuzz and install tiers
 #   fronts   the command line tool and the JAX package of the release build, side by side
 # Beside these in CI (.ci/run):
+#   kernels  kernels of GPUs, emulated; the tests of GPUs compile
 #   wheel    the wheel as it is released, with the oldest jax; the newest one, on other devices and with NetKet; side by side
 #   tsan     distributed tier under ThreadSanitizer
 #   waits    a sample of the event waits is removed; each removal has to be noticed
@@ -27,7 +28,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 test_stages=(release fronts)
-all_stages=(release fronts new-routine wheel-all tsan waits asan asan-cli)
+all_stages=(release fronts kernels new-routine wheel-all tsan waits asan asan-cli)
 named_stages=(wheel tsan-long waits-long faults-long cuda12 device device-jax)
 oldest_jax=0.8.1
 python=$PWD/.venv/bin/python
@@ -132,7 +133,18 @@ build_release() {
 
 stage_release() {
   build_release
-  for label in unit kernels distributed mpi fuzz install; do run_tier release "$label"; done
+  for label in unit distributed mpi fuzz install; do run_tier release "$label"; done
+}
+
+# Where there is no GPU `make test` builds none of these, and no user needs them.
+stage_kernels() {
+  configure release
+  build release shardsolve_device_tests
+  # Without CUDA's compiler there is no such target, and one test that says so.
+  if cmake --build --preset release --target help | grep -q '^shardsolve_kernels_tests:'; then
+    build release shardsolve_kernels_tests
+  fi
+  run_tier release kernels
 }
 
 # XLA compiles faster here, to slower programs; what is ours in them stays the same.
@@ -207,7 +219,6 @@ tree_with_the_newest() {
 
 stage_wheel() {
   build_release
-  build release shardsolve_device_tests  # that it compiles: `make test` builds it where GPUs are
   PYTHON=$python scripts/wheel.sh
   fresh_venv jax-oldest "$python" "jax==$oldest_jax" build/wheel/dist/*.whl
   side_by_side wheel_with_the_oldest tree_with_the_newest
@@ -329,7 +340,8 @@ stage_device_jax() {
 
 describe() {
   case $1 in
-    release) echo "optimised build; unit, kernels, distributed, mpi, fuzz and install tiers" ;;
+    release) echo "optimised build; unit, distributed, mpi, fuzz and install tiers" ;;
+    kernels) echo "kernels of GPUs, emulated" ;;
     fronts) echo "the command line tool and the JAX package of that build" ;;
     wheel) echo "the wheel as it is released, with the oldest jax; the newest one, on six devices and with NetKet" ;;
     wheel-all) echo "all JAX tests with the wheel, and the oldest and the newest jax" ;;
