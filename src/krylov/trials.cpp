@@ -5,6 +5,7 @@
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
 #include "programs/gather.hpp"
+#include "programs/memory_of_call.hpp"
 #include "runtime/krylov/program.hpp"
 
 #include <shardsolve/device_memory.hpp>
@@ -39,8 +40,8 @@ Trials<T>::Trials(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout, do
                   double rtol, const RunOptions& run)
     : mesh_(mesh),
       a_(a),
-      b_(make_right_hand_sides<T>(mesh, layout, 1)),
-      x_(make_right_hand_sides<T>(mesh, layout, 1)),
+      b_(programs::make_rows_together<T>(mesh, layout, 1, run)),
+      x_(programs::make_rows_together<T>(mesh, layout, 1, run)),
       entries_(entries),
       rtol_(rtol),
       run_(run) {

@@ -12,11 +12,11 @@
 #include "dense/shared/right_hand_sides.hpp"
 #include "programs/bytes_of.hpp"
 #include "programs/gather.hpp"
+#include "programs/memory_of_call.hpp"
 #include "programs/public_call.hpp"
 #include "programs/require_reachable.hpp"
 #include "runtime/lu_kernels.hpp"
 
-#include <shardsolve/device_memory.hpp>
 #include <shardsolve/lu.hpp>
 
 #include <fmt/format.h>
@@ -162,24 +162,31 @@ Outcome look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
   });
 }
 
-/// L and U in the factor's memory, and what is found beside them.
+/// L and U in the given memory, or in memory of the call, and what is found beside them.
 template <Scalar T>
-void factor_matrix(const programs::PublicCall& call, double largest_of_a, LuFactor<T>& made) {
+void factor_matrix(const programs::PublicCall& call, double largest_of_a,
+                   const std::optional<ShardedMatrix<T>>& into, LuFactor<T>& made) {
   const auto found = std::make_shared<Factored<T>>();
-  made.outcome = call.run([matrix = made.matrix, slabs = made.slabs, found](mesh::Rank& rank) {
-    programs::require_reachable(rank, slabs, "the memory of the factor");
-    const MatrixView<T> slab = slabs.slab(rank.index());
-    if (!overwrites(matrix, slabs)) {
-      rank.kernels<T>().copy(rank.update(), matrix.slab(rank.index()), slab);
+  const programs::MemoryOfCall<T> memory(call.mesh);
+  made.outcome = call.run([matrix = made.matrix, into, memory, found](mesh::Rank& rank) {
+    if (into) {
+      programs::require_reachable(rank, *into, "the memory of the factor");
+    }
+    const MatrixView<T> a = matrix.slab(rank.index());
+    const MatrixView<T> slab =
+        into ? into->slab(rank.index()) : memory.make(rank, a.rows(), a.columns());
+    if (!into || !overwrites(matrix, *into)) {
+      rank.kernels<T>().copy(rank.update(), a, slab);
       rank.finish(rank.update());
     }
-    Factored<T> factored = factor<T>(rank, slabs.layout(), slab);
+    Factored<T> factored = factor<T>(rank, matrix.layout(), slab);
     const Outcome outcome = factored.outcome;
     if (rank.leads()) {
       *found = std::move(factored);
     }
     return outcome;
   });
+  made.slabs = into ? *into : memory.matrix(made.matrix.layout());
   const bool is_there = made.outcome.ok() || made.outcome.status == Status::singular;
   if (!is_there) {
     return;
@@ -201,8 +208,7 @@ LuFactor<T> look_and_factor(const programs::PublicCall& call, const ShardedMatri
   if (!outcome.ok()) {
     return made;
   }
-  made.slabs = into ? *into : make_matrix<T>(call.mesh, a.layout());
-  factor_matrix(call, looked->largest, made);
+  factor_matrix(call, looked->largest, into, made);
   programs::add_cost(made.outcome, outcome);
   return made;
 }

@@ -13,11 +13,11 @@
 #include "dense/svd/problem.hpp"
 #include "dense/svd/relay.hpp"
 #include "programs/gather.hpp"
+#include "programs/memory_of_call.hpp"
 #include "programs/public_call.hpp"
 #include "programs/require_reachable.hpp"
 #include "runtime/qr_kernels.hpp"
 
-#include <shardsolve/device_memory.hpp>
 #include <shardsolve/eigh.hpp>
 #include <shardsolve/error.hpp>
 #include <shardsolve/plan.hpp>
@@ -128,9 +128,7 @@ class Call {
     }
     tall_ = problem_.is_adjoint ? adjoint() : a_;
     core_ = problem_.by_qr ? triangle(q) : tall_;
-    x_ = make_right_hand_sides<T>(mesh_, problem_.core.rows, problem_.size());
-    h_ = h ? *h : make_matrix<T>(mesh_, problem_.columns);
-    return start() && iterate_to_end() && make_hermitian();
+    return start() && iterate_to_end() && make_hermitian(h);
   }
 
   /// H = V diag(w) V^H: singular values, and how the eigenvectors are to be sorted. V^H takes the
@@ -276,23 +274,25 @@ class Call {
 
   /// A^H by rows.
   RowBlocks<T> adjoint() {
-    const auto rows = make_right_hand_sides<T>(mesh_, problem_.rows, problem_.size());
+    const programs::MemoryOfCall<T> memory(mesh_);
     run(adjoint_bytes(problem_, dtype_of<T>),
-        [rows, a = a_, layout = problem_.rows](mesh::Rank& rank) {
+        [memory, a = a_, layout = problem_.rows, n = problem_.size()](mesh::Rank& rank) {
+          const MatrixView<T> rows = memory.make(rank, layout.width(rank.index()), n);
           const MatrixView<T> made =
               qr::adjoint_rows<T>(rank, a.layout(), a.block(rank.index()), layout, std::int64_t{0});
-          rank.kernels<T>().copy(rank.update(), made, rows.block(rank.index()));
+          rank.kernels<T>().copy(rank.update(), made, rows);
           rank.finish(rank.update());
           return Outcome{};
         });
-    return rows;
+    return memory.rows(problem_.rows);
   }
 
   /// The rows of R of A 2^exponent = Q R.
   RowBlocks<T> triangle(const std::optional<RowBlocks<T>>& q) {
-    const auto r = make_right_hand_sides<T>(mesh_, problem_.columns, problem_.size());
-    run(qr_bytes(problem_, dtype_of<T>), [*this, r, q](mesh::Rank& rank) {
+    const programs::MemoryOfCall<T> memory(mesh_);
+    run(qr_bytes(problem_, dtype_of<T>), [*this, memory, q](mesh::Rank& rank) {
       const std::int64_t n = problem_.size();
+      const MatrixView<T> r = memory.make(rank, problem_.columns.width(rank.index()), n);
       const MatrixView<T> a = scaled<T>(rank, tall_->block(rank.index()), exponent());
       const MatrixView<T> own_q =
           q ? q->block(rank.index()) : rank.workspace<T>(a.rows(), a.columns());
@@ -308,26 +308,31 @@ class Call {
           rows.push_back(qr::times_power<T>(all[static_cast<std::size_t>(i + j * n)], back));
         }
       }
-      rank.update().copy(r.block(rank.index()).data(), rows.data(), rows.size() * sizeof(T));
+      rank.update().copy(r.data(), rows.data(), rows.size() * sizeof(T));
       rank.finish(rank.update());
       return Outcome{};
     });
-    return r;
+    return memory.rows(problem_.columns);
   }
   /// What the rows of core_ are to be multiplied by.
   int exponent_of_core() const { return problem_.by_qr ? 0 : exponent(); }
 
   /// X = A / ||A||, Frobenius.
   bool start() {
-    return run(core_bytes(problem_, dtype_of<T>), [*this](mesh::Rank& rank) {
+    const programs::MemoryOfCall<T> memory(mesh_);
+    const bool started = run(core_bytes(problem_, dtype_of<T>), [*this, memory](mesh::Rank& rank) {
       const MatrixView<T> rows = scaled<T>(rank, core_->block(rank.index()), exponent_of_core());
       const double norm = norm_of<T>(rank, rows);
-      const MatrixView<T> x = as_columns(*x_, rank);
+      // X^H by columns, in memory of as many numbers
+      const MatrixView<T> held = memory.make(rank, rows.rows(), rows.columns());
+      const MatrixView<T> x(held.data(), held.columns(), held.rows());
       rank.kernels<T>().conjugate_transpose(rank.update(), rows, x);
       rank.kernels<T>().scale(rank.update(), static_cast<Real>(norm > 0.0 ? 1.0 / norm : 1.0), x);
       rank.finish(rank.update());
       return Outcome{};
     });
+    x_ = memory.rows(problem_.core.rows);
+    return started;
   }
 
   bool iterate_to_end() {
@@ -362,13 +367,20 @@ class Call {
     return false;
   }
 
-  bool make_hermitian() {
-    return run(core_bytes(problem_, dtype_of<T>), [*this](mesh::Rank& rank) {
+  /// H, in the given memory or in that of the call.
+  bool make_hermitian(const std::optional<ShardedMatrix<T>>& given) {
+    const programs::MemoryOfCall<T> memory(mesh_);
+    const bool made = run(core_bytes(problem_, dtype_of<T>), [*this, given,
+                                                              memory](mesh::Rank& rank) {
+      const MatrixView<T> h =
+          given ? given->slab(rank.index())
+                : memory.make(rank, problem_.size(), problem_.columns.width(rank.index()));
       const MatrixView<T> rows = scaled<T>(rank, core_->block(rank.index()), exponent_of_core());
-      hermitian_factor<T>(rank, problem_.core, as_columns(*x_, rank), adjoint_of<T>(rank, rows),
-                          h_->slab(rank.index()));
+      hermitian_factor<T>(rank, problem_.core, as_columns(*x_, rank), adjoint_of<T>(rank, rows), h);
       return Outcome{};
     });
+    h_ = given ? *given : memory.matrix(problem_.columns);
+    return made;
   }
 
   /// The rows of U, or of Q U where QR came first and `target` has Q; `uh` has U^H by columns.
