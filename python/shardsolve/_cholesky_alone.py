@@ -101,7 +101,7 @@ def solve_by_xla(
         found = x, verdict, error[..., None]
         return unless(made & jnp.isfinite(error), found, usual, slab, diagonal, record, b)
 
-    if k > 1:
+    if k != 1:
         return certified(x, error)
 
     def refined() -> Arrays:

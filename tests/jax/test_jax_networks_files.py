@@ -89,7 +89,7 @@ def test_u_is_used_in_the_functions_of_another_problem():
     begin = rough.evaluate([0.0])[0]
     t = np.linspace(0, 1, 50)
     assert np.abs(finer.evaluate(t) - np.sin(5 * t) - begin).max() < 1e-4
-    assert finer.evaluate([0.0])[0] == pytest.approx(begin, abs=1e-14)
+    assert finer.evaluate([0.0])[0] == pytest.approx(begin, abs=1e-12)  # sums of order 1
 
 
 # Files

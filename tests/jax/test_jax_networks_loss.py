@@ -405,7 +405,7 @@ BAD = [
             axes="x",
             terms=[fb.Data(np.array([7.0]), np.zeros(1), lambda x, u: u.v)],
         ).loss(),
-        "terms[0], Data': point 0 at (7)",
+        "terms[0], Data: point 0 at (7)",
     ),
 ]
 
