@@ -11,8 +11,8 @@
 
 namespace shardsolve::sparse {
 
-/// y = A x, or what the ProductFlag `skip` says. Memory is the device's. Travels between libraries as it
-/// is.
+/// y = A x, or what the ProductFlag `skip` says. Memory is the device's. Travels between libraries
+/// as it is.
 struct LocalProduct {
   Dtype dtype = Dtype::float64;
   std::int64_t rows = 0;                       ///< of y
