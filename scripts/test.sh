@@ -22,6 +22,8 @@
 #   device-jax   the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
 # SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` runs, and always one (default: 5/5, the last fifth; 1/1: all).
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
+# SHARDSOLVE_TSAN_SAMPLE, SHARDSOLVE_ASAN_SAMPLE: which distributed tests `tsan` and `asan` run: 1/2 every other one, from
+# the first (default: all). In CI each test runs under one of the two.
 # Reports of all tests lie in build/times; scripts/test_times.py adds up what each stage and family took.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -193,10 +195,10 @@ fresh_venv() {
   "$room/bin/python" -m pip install --quiet --disable-pip-version-check "$@" -r requirements/test.txt
 }
 
-# Each of the two runs has a third of the cases of each test, and `make test` a fifth; `wheel-all` has all of them in
+# Each of the two runs has a fifth of the cases of each test, and `make test` another; `wheel-all` has all of them in
 # both.
 wheel_with_the_oldest() {
-  export XLA_FLAGS=--xla_backend_optimization_level=0 SHARDSOLVE_TEST_SAMPLE=1/3
+  export XLA_FLAGS=--xla_backend_optimization_level=0 SHARDSOLVE_TEST_SAMPLE=1/5
   run_jax build/jax-oldest/bin/python jax-oldest 4 tests/jax -m "(devices or wheel) and not more and not slow"
 }
 
@@ -211,7 +213,7 @@ with_netket() {
 # The library is loaded by ctypes, so one build serves every Python.
 tree_with_the_newest() {
   fresh_venv jax-newest "$(newest_python)" jax
-  export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/3
+  export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/5
   export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
   run_jax build/jax-newest/bin/python jax-6-devices 6 tests/jax -m "devices and not more and not slow"
   with_netket tests/jax/test_jax_netket.py -m "slow and not more"
@@ -246,6 +248,11 @@ stage_wheel_all() {
   side_by_side wheel_with_the_newest wheel_with_the_oldest_and_other_devices
 }
 
+# one_in <sample>: the ctest option for every n-th test from the k-th, of k/n; nothing without a sample.
+one_in() {
+  [ -z "$1" ] || echo "-I ${1%/*},,${1#*/}"
+}
+
 build_for_threads() {
   configure tsan
   build tsan shardsolve_distributed_tests
@@ -258,7 +265,7 @@ numbers_alone+='|Planted|IsWhatThePlanSays|IsMadeAnewForLargerCallsOnly'
 # Also left out is what is about input and files.
 stage_tsan() {
   build_for_threads
-  run_tier tsan distributed \
+  run_tier tsan distributed $(one_in "${SHARDSOLVE_TSAN_SAMPLE:-}") \
     --exclude-regex "$numbers_alone|Krylov(Auto|BadInput|Incomplete|Verdict)|Flops|Float64File|Factor(File|Damaged)" \
     ${SHARDSOLVE_TSAN_FILTER:+--tests-regex "$SHARDSOLVE_TSAN_FILTER"}
 }
@@ -280,7 +287,7 @@ stage_asan() {
   configure asan
   build asan shardsolve_unit_tests shardsolve_distributed_tests shardsolve_fuzz_smoke
   run_units asan '-Beam.NonlinearTips*'
-  run_tier asan distributed --exclude-regex "$numbers_alone"
+  run_tier asan distributed $(one_in "${SHARDSOLVE_ASAN_SAMPLE:-}") --exclude-regex "$numbers_alone"
   run_tier asan fuzz
 }
 

@@ -54,7 +54,7 @@ std::int64_t way_back(const CallSizes& sizes, const SweepGroups& groups, std::in
       std::min(std::max<std::int64_t>(sweeps_at_once / groups.size, 1), groups.count());
   std::int64_t elements =
       (2 * (b + 1) + windows * 2 * (b + groups.size - 1)) * groups.max_columns();
-  elements += n * (2 * b + merged) + merged * (merged + 2 * b + 2 * columns);
+  elements += n * (2 * b + merged) + merged * (merged + 3 * b + 2 * columns);
   return elements;
 }
 

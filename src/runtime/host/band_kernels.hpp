@@ -17,13 +17,13 @@ class HostBandKernels : public BandKernels<T> {
   using typename BandKernels<T>::Out;
 
   std::int64_t scratch(std::int64_t bandwidth) const override {
-    return std::max<std::int64_t>(bandwidth, 2) * bandwidth * static_cast<std::int64_t>(sizeof(T));
+    return 3 * bandwidth * bandwidth * static_cast<std::int64_t>(sizeof(T));
   }
   /// Kernels of some milliseconds. A CPU of its own for each of three queues is not much to ask: it
   /// is where other ranks wait. Vectors pass through the cache once for so many sweeps.
   BandTuning tuning(const Chase& chase) const override {
     return {.blocks_at_once = 3,
-            .rows_at_once = chase.size < 256 ? 8 : 32,
+            .rows_at_once = chase.size < 256 ? 8 : 16,
             .mirrors_between_ranks = true,
             .group = 16,
             .queues = 3,

@@ -4,16 +4,19 @@
 // Sums over rows are made of few rows at a time. Where all that is added up is equal or nearly so,
 // as in a matrix of equal entries, every addition rounds to the same side, and a sum of m numbers
 // is off by some m u / 4 and not by sqrt(m) u. t in particular has to fit V: with
-// t^-1 + t^-H = V^H V but for a share, Q is unitary but for twice that. LAPACK's geqrt, which sums
-// up all rows at once, left Q of 1000 rows of equal entries orthogonal to 700 u.
+// t^-1 + t^-H = V^H V but for a share, Q is unitary but for twice that. So what t is made of is
+// added up in twice the precision. LAPACK's geqrt, which sums up all rows at once, left Q of 1000
+// rows of equal entries orthogonal to 700 u.
 
 #include "runtime/host/panel_qr.hpp"
 
 #include "runtime/host/blas.hpp"
 #include "runtime/host/conjugate.hpp"
+#include "runtime/host/twofold.hpp"
 
 #include <algorithm>
 #include <complex>
+#include <functional>
 
 namespace shardsolve::runtime::host {
 namespace {
@@ -41,10 +44,43 @@ void multiply_adjoint(MatrixView<const T> a, const T* x, T* y) {
   }
 }
 
-/// t of v, on its diagonal the reflectors' tau already; `products` is room for v^H v.
+/// The numbers that those of a complex one are, too.
 template <Scalar T>
-void complete_t(MatrixView<const T> v, MatrixView<T> t, MatrixView<T> products) {
-  multiply_adjoint<T>(v, v, products);
+RealOf<T>* parts(T* numbers) {
+  return reinterpret_cast<RealOf<T>*>(numbers);
+}
+
+/// v^H v, its parts added up in twice the precision; `work` has room for three of it, and the first
+/// is returned.
+template <Scalar T>
+MatrixView<T> gram(MatrixView<const T> v, T* work) {
+  using Real = RealOf<T>;
+  const std::int64_t columns = v.columns();
+  const std::int64_t size = columns * columns;
+  const MatrixView<T> term(work + 2 * size, columns, columns);
+  std::fill(work, work + 2 * size, T{0});
+  for (std::int64_t row = 0; row < v.rows(); row += rows_in_a_sum) {
+    const MatrixView<const T> part =
+        v.block(row, 0, std::min(rows_in_a_sum, v.rows() - row), columns);
+    blas::Blas<T>::gemm(Op::conjugate_transpose, Op::none, T{1}, part, part, T{0}, term);
+    Real* const high = parts(work);
+    Real* const low = parts(work + size);
+    const Real* const terms = parts(term.data());
+    for (std::int64_t i = 0; i < size * std::int64_t{sizeof(T) / sizeof(Real)}; ++i) {
+      Twofold<Real> sum{high[i], low[i]};
+      sum.add(terms[i]);
+      high[i] = sum.high;
+      low[i] = sum.low;
+    }
+  }
+  std::transform(work, work + size, work + size, work, std::plus<>());
+  return {work, columns, columns};
+}
+
+/// t of v, on its diagonal the reflectors' tau already; `work`: see gram().
+template <Scalar T>
+void complete_t(MatrixView<const T> v, MatrixView<T> t, T* work) {
+  const MatrixView<T> products = gram<T>(v, work);
   for (std::int64_t j = 0; j < t.columns(); ++j) {
     // t_j = -tau_j t (v^H v)_j, of the columns before j
     for (std::int64_t i = 0; i < j; ++i) {
@@ -109,7 +145,7 @@ void panel_qr(MatrixView<T> a, MatrixView<T> r, MatrixView<T> t, T* work) {
     if (behind > 0) {
       // rest -= v (t^H (v^H rest))
       const MatrixView<T> rest = a.block(first, first + count, rows, behind);
-      complete_t<T>(v, t_of_v, {work, count, count});
+      complete_t<T>(v, t_of_v, work);
       const MatrixView<T> products(work, count, behind);
       const MatrixView<T> turned =
           r.block(first, first + count, count, behind);  // r is not there yet
@@ -120,7 +156,7 @@ void panel_qr(MatrixView<T> a, MatrixView<T> r, MatrixView<T> t, T* work) {
   }
   const std::int64_t behind = a.columns() - reflectors;
   split<T>(a.columns_from(reflectors, behind), reflectors, r.columns_from(reflectors, behind));
-  complete_t<T>(a.columns_from(0, reflectors), t, {work, reflectors, reflectors});
+  complete_t<T>(a.columns_from(0, reflectors), t, work);
 }
 
 template void panel_qr(MatrixView<float>, MatrixView<float>, MatrixView<float>, float*);

@@ -8,7 +8,7 @@
 
 namespace shardsolve::runtime::host {
 
-/// See BandKernels::panel_qr. `work`: t.rows() a.columns() elements.
+/// See BandKernels::panel_qr. `work`: 3 a.columns()^2 elements.
 template <Scalar T>
 void panel_qr(MatrixView<T> a, MatrixView<T> r, MatrixView<T> t, T* work);
 
