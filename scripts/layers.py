@@ -34,6 +34,7 @@ MAY_INCLUDE: dict[str, str] = {
     "dense/eigh": "core layout runtime mesh programs dense/shared",
     "dense/lu": "core runtime mesh programs dense/shared",
     "dense/qr": "core runtime mesh programs dense/shared",
+    "dense/svd": ("core runtime mesh programs dense/shared dense/cholesky dense/eigh dense/qr"),
     "dense": "core dense/cholesky dense/lu",
     "sparse": "core runtime comm mesh programs dense/cholesky",
     "sparse_files": "core io",

@@ -260,7 +260,7 @@ build_for_threads() {
 
 # Distributed tests that are about numbers and sizes alone: with sanitizers minutes each, on the queues of other tests.
 numbers_alone='Krylov(Rounding|Beam|Diagnose|MultigridOfPoisson|Orders)|EveryMatrix(OfTheZoo|OnEveryCut|WithAFactor)|OfManyRows'
-numbers_alone+='|Planted|IsWhatThePlanSays|IsMadeAnewForLargerCallsOnly'
+numbers_alone+='|(SquareMatrix|TallOrWideMatrix)_IsAsGoodAsLapacks|PolarFactors|Planted|IsWhatThePlanSays|IsMadeAnewForLargerCallsOnly'
 
 # Also left out is what is about input and files.
 stage_tsan() {

@@ -23,6 +23,7 @@ FAMILIES = {
     "sparse and Krylov": r"sparse|krylov|beam|lineax|csr",
     "general matrices": r"(?<![a-z])lu(?![a-z])|LuFamily|LuKernels",
     "matrices of any shape": r"(?<![a-z])qr(?![a-z])|lstsq|QrFamily|QrKernels|QrAndLeast",
+    "singular values": r"(?<![a-z])svd(?![a-z])|polar|SvdFamily|SvdOnCpus",
     "networks": r"fbpinn|networks",
     "natural gradients": r"natural_gradients|natural_optimiser|netket|tinygp",
 }

@@ -7,6 +7,7 @@
 #include "dense/lu/wait_sites.hpp"
 #include "dense/qr/wait_sites.hpp"
 #include "dense/shared/wait_sites.hpp"
+#include "dense/svd/wait_sites.hpp"
 #include "krylov/wait_sites.hpp"
 #include "programs/wait_sites.hpp"
 #include "sparse/wait_sites.hpp"
@@ -37,8 +38,8 @@ consteval bool have_numbers_of_their_own(const std::array<runtime::WaitSite, siz
 static_assert(have_numbers_of_their_own(comm::cuda::sites::all, dense::sites::all,
                                         dense::cholesky::sites::all, dense::eigh::sites::all,
                                         dense::lu::sites::all, dense::qr::sites::all,
-                                        krylov::sites::all, programs::sites::all,
-                                        sparse::sites::all),
+                                        dense::svd::sites::all, krylov::sites::all,
+                                        programs::sites::all, sparse::sites::all),
               "two waits have the same number");
 
 }  // namespace

@@ -58,6 +58,14 @@ SHARDSOLVE_EXPORT Plan plan_least_squares(const SlabLayout& layout, Dtype dtype,
 SHARDSOLVE_EXPORT Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vectors,
                                  std::optional<std::int64_t> factor_tile = std::nullopt);
 
+/// svd of as many columns, or svdvals; the layout is that of the rows. Square matrices are taken to
+/// be cut evenly, in tiles of the same size. What the call keeps between its steps is in the
+/// workspace.
+SHARDSOLVE_EXPORT Plan plan_svd(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
+                                bool vectors);
+/// polar, likewise.
+SHARDSOLVE_EXPORT Plan plan_polar(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
+
 /// The tile size that CPU devices use when none is asked for and no TileTable has another: a
 /// function of the shape alone, so that results are the same bits everywhere.
 SHARDSOLVE_EXPORT std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype dtype);

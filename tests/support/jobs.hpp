@@ -13,6 +13,7 @@
 #include <shardsolve/lu.hpp>
 #include <shardsolve/qr.hpp>
 #include <shardsolve/sparse.hpp>
+#include <shardsolve/svd.hpp>
 
 #include <gtest/gtest.h>
 
@@ -268,6 +269,22 @@ Answer run_least_squares(Mesh& mesh, const RunOptions& options, std::int64_t n =
   return answer;
 }
 
+/// Singular values and vectors of a tall matrix: QR comes first.
+template <Scalar T>
+Answer run_svd(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const RowBlocks<T> u = system.sides(4);
+  const SlabLayout few = SlabLayout::even(4, mesh.ranks(), 2);
+  const RowBlocks<T> v = only_here(mesh, shard_rows(DenseMatrix<T>(4, 4), few));
+  const SingularValues<T> found = svd(mesh, system.sides(4), u, v, options);
+  EXPECT_TRUE(found.outcome.ok()) << found.outcome.message();
+  Answer answer{{found.outcome.residual.value_or(-1), found.outcome.orthogonality.value_or(-1)},
+                {}};
+  answer.numbers.insert(answer.numbers.end(), found.values.begin(), found.values.end());
+  system.add(answer, u);
+  return answer;
+}
+
 template <Scalar T>
 Answer run_eigh(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
   const SmallSystem<T> system(mesh, n, tile);
@@ -355,11 +372,12 @@ inline std::vector<Job> jobs() {
   all.push_back(job("eigh", run_eigh<std::complex<double>>));
   all.push_back(job("general_solve", run_general_solve<float>));
   all.push_back(job("lu", run_lu<std::complex<double>>));
-  // QR, least squares and an operator that is a function of C++ are for CPU devices; of sparse
-  // matrices faults are injected there alone.
+  // QR, least squares, singular values and an operator that is a function of C++ are for CPU
+  // devices; of sparse matrices faults are injected there alone.
   if (test_gpus().empty()) {
     all.push_back(job("qr", run_qr<std::complex<float>>));
     all.push_back(job("least_squares", run_least_squares<double>));
+    all.push_back(job("svd", run_svd<float>));
     all.push_back(job("sparse", run_sparse<std::complex<double>>));
     all.push_back(job("krylov", run_krylov<std::complex<double>>));
   }

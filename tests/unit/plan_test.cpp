@@ -64,6 +64,26 @@ TEST(Plan, LeastSquares_NeedsItsRowsOfQAndNumbersInDoublePrecision) {
   }
 }
 
+TEST(Plan, SingularValues_NeedSlabsOfEachRankAndNoMore) {
+  for (const Dtype dtype : dtypes) {
+    const std::int64_t n = 8192;
+    const SlabLayout layout = SlabLayout::even(n, 4, 128);
+    const Plan vectors = plan_svd(layout, dtype, n, true);
+    const std::int64_t slab = n * n / 4 * element_size(dtype);
+    EXPECT_EQ(vectors.matrix_bytes, slab);
+    EXPECT_GE(vectors.workspace_bytes, 5 * slab);
+    EXPECT_LE(vectors.workspace_bytes, 11 * slab);
+    EXPECT_LE(plan_svd(layout, dtype, n, false).workspace_bytes, vectors.workspace_bytes);
+    EXPECT_GT(vectors.flops, plan_polar(layout, dtype, n).flops);
+    // A tall matrix has QR's R in double precision; A^H takes memory of its own.
+    EXPECT_GT(plan_svd(layout, dtype, 1000, true).workspace_bytes,
+              plan_qr(layout, dtype, 1000).workspace_bytes);
+    EXPECT_GT(plan_svd(layout, dtype, 2 * n, true).workspace_bytes, vectors.workspace_bytes);
+    testing::expect_error([&] { plan_svd(layout, dtype, -1, true); }, ErrorKind::invalid_argument,
+                          {"-1"});
+  }
+}
+
 TEST(Plan, UnevenSlabs_CountTheWidest) {
   const Plan plan = plan_cholesky_solve(SlabLayout({0, 700, 700, 1000}, 64), Dtype::float64, 3);
   EXPECT_EQ(plan.matrix_bytes, 1000 * 700 * 8);

@@ -1,0 +1,365 @@
+// Singular values and polar factors beside LAPACK's and the oracle's, on the caller's own A, U, V.
+
+#include "reference/svd.hpp"
+
+#include "dense/svd/weights.hpp"
+#include "mesh/host_backend.hpp"
+#include "mesh/mesh_state.hpp"
+#include "reference/matmul.hpp"
+#include "runtime/host/blas.hpp"
+#include "runtime/host/host_device.hpp"
+#include "support/bits.hpp"
+#include "support/cuts.hpp"
+#include "support/dtypes.hpp"
+#include "support/lu_zoo.hpp"
+#include "support/matrix_zoo.hpp"
+#include "support/qr_zoo.hpp"
+#include "support/sharded_problem.hpp"
+#include "support/thrown.hpp"
+
+#include <shardsolve/svd.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace shardsolve::testing::singular {
+namespace {
+
+using reference::conjugate;
+using reference::Op;
+using reference::widen;
+
+/// On CPU devices: GPUs lack kernels for it.
+class SvdOnCpus : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test_gpus().empty()) {
+      GTEST_SKIP() << "of CPU devices";
+    }
+  }
+};
+
+template <class T>
+class SvdFamily : public SvdOnCpus {};
+TYPED_TEST_SUITE(SvdFamily, Dtypes, DtypeNames);
+
+double limit(double lapack) { return std::max(10.0, 4.0 * lapack); }
+
+template <Scalar T>
+DenseMatrix<T> adjoint(const DenseMatrix<T>& a) {
+  return reference::matmul(Op::conjugate_transpose, a, Op::none,
+                           DenseMatrix<T>::identity(a.rows()));
+}
+
+template <Scalar T>
+struct Triple {
+  DenseMatrix<T> u;
+  std::vector<RealOf<T>> s;
+  DenseMatrix<T> v;
+};
+
+/// ||A - U S V^H|| / (||A||_2 u), Frobenius above.
+template <Scalar T>
+double residual_ratio(const DenseMatrix<T>& a, const Triple<T>& found, double norm) {
+  long double sum = 0;
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = 0; i < a.rows(); ++i) {
+      auto rest = widen(a(i, j));
+      for (std::size_t k = 0; k < found.s.size(); ++k) {
+        const auto column = static_cast<std::int64_t>(k);
+        rest -=
+            widen(found.u(i, column)) * widen(T{found.s[k]}) * conjugate(widen(found.v(j, column)));
+      }
+      const long double size = std::abs(rest);
+      sum += size * size;
+    }
+  }
+  const double of = norm > 0 ? norm : 1.0;
+  return static_cast<double>(std::sqrt(sum) / of) / unit_roundoff<T>;
+}
+
+/// How far `values` are from the oracle's, in u ||A||.
+template <Scalar T>
+double distance(const std::vector<RealOf<T>>& values,
+                const std::vector<reference::WideReal<T>>& exact) {
+  double worst = 0.0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const auto rest = std::abs(static_cast<reference::WideReal<T>>(values[i]) - exact[i]);
+    worst = std::max(worst, static_cast<double>(exact[0] > 0 ? rest / exact[0] : rest));
+  }
+  return worst / unit_roundoff<T>;
+}
+
+/// LAPACK's, of A with columns or rows of zeros to be square.
+template <Scalar T>
+Triple<T> lapack_svd(const DenseMatrix<T>& a) {
+  const std::int64_t n = std::max(a.rows(), a.columns());
+  const std::int64_t least = std::min(a.rows(), a.columns());
+  DenseMatrix<T> square(n, n);
+  copy_entries<T>(a.view(), square.view().block(0, 0, a.rows(), a.columns()));
+  DenseMatrix<T> u(n, n);
+  DenseMatrix<T> vh(n, n);
+  std::vector<RealOf<T>> s(static_cast<std::size_t>(n));
+  EXPECT_EQ(runtime::host::blas::Blas<T>::gesdd(square.view(), s.data(), u.view(), vh.view()), 0);
+  s.resize(static_cast<std::size_t>(least));
+  Triple<T> found{DenseMatrix<T>(a.rows(), least), s, DenseMatrix<T>(a.columns(), least)};
+  copy_entries<T>(u.view().block(0, 0, a.rows(), least), found.u.view());
+  const DenseMatrix<T> v = adjoint(vh);
+  copy_entries<T>(v.view().block(0, 0, a.columns(), least), found.v.view());
+  return found;
+}
+
+/// What LAPACK is off by: also between two unitary matrices, as it does nothing to what is
+/// diagonal.
+template <Scalar T>
+struct Peer {
+  explicit Peer(const DenseMatrix<T>& a) {
+    const DenseMatrix<T> turned =
+        reference::matmul(Op::none, reference::matmul(Op::none, unitary(a.rows()), Op::none, a),
+                          Op::none, unitary(a.columns()));
+    for (const DenseMatrix<T>& one : {a, turned}) {
+      const Triple<T> found = lapack_svd(one);
+      residual = std::max(residual, residual_ratio(one, found, double{found.s[0]}));
+      orthogonality = std::max({orthogonality, q_ratio(found.v), q_ratio(found.u)});
+    }
+  }
+  static DenseMatrix<T> unitary(std::int64_t n) {
+    return lapack_svd(right_hand_sides<T>(n, n, 77)).u;
+  }
+  double residual = 0.0;
+  double orthogonality = 0.0;
+};
+
+/// Rows on one rank; ragged; with an empty block. `columns` is cut in another way.
+struct SvdCut {
+  std::string name;
+  SlabLayout rows;
+  SlabLayout columns;
+};
+std::vector<SvdCut> cuts(std::int64_t m, std::int64_t n) {
+  return {{"one", SlabLayout::even(m, 1, 8), SlabLayout::even(n, 1, 5)},
+          {"ragged", SlabLayout({0, m / 3, m / 3 + 1, m}, 4), SlabLayout({0, n / 2, n, n}, 3)},
+          {"one_empty", SlabLayout({0, m / 2, m / 2, m - 1, m}, 5), SlabLayout::even(n, 4, 2)}};
+}
+
+template <Scalar T>
+void expect_as_good_as_lapack(const DenseMatrix<T>& a, const SvdCut& cut) {
+  const std::int64_t least = std::min(a.rows(), a.columns());
+  const auto oracle = reference::svd(a.rows() < a.columns() ? adjoint(a) : a);
+  const auto norm = static_cast<double>(oracle.s[0]);
+  Mesh mesh = make_mesh(cut.rows.ranks());
+  const RowBlocks<T> blocks = shard_rows(a, cut.rows);
+  const RowBlocks<T> u = shard_rows(DenseMatrix<T>(a.rows(), least), cut.rows);
+  const RowBlocks<T> v = shard_rows(DenseMatrix<T>(a.columns(), least), cut.columns);
+  const SingularValues<T> made = svd(mesh, blocks, u, v);
+  ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+  EXPECT_TRUE(same_bits(whole(blocks), a));
+  ASSERT_EQ(std::ssize(made.values), least);
+  EXPECT_TRUE(std::is_sorted(made.values.rbegin(), made.values.rend()));
+  EXPECT_TRUE(made.values.back() >= 0);
+  const SingularValues<T> alone = svdvals(mesh, blocks);
+  ASSERT_TRUE(alone.outcome.ok()) << alone.outcome.message();
+  const Peer<T> peer(a);
+  for (const auto& values : {made.values, alone.values}) {
+    const double off = distance<T>(values, oracle.s);
+    EXPECT_TRUE(off <= 10.0 + 0.5 * static_cast<double>(least)) << off;
+  }
+  const Triple<T> found{whole(u), made.values, whole(v)};
+  const double residual = residual_ratio(a, found, norm);
+  EXPECT_TRUE(residual <= limit(peer.residual)) << residual << ", LAPACK " << peer.residual;
+  const double off_u = q_ratio(found.u);
+  const double off_v = q_ratio(found.v);
+  EXPECT_TRUE(off_u <= limit(peer.orthogonality)) << off_u << ", LAPACK " << peer.orthogonality;
+  EXPECT_TRUE(off_v <= limit(peer.orthogonality)) << off_v << ", LAPACK " << peer.orthogonality;
+  // the certificate, Frobenius below as well
+  const double certified = *made.outcome.residual / unit_roundoff<T>;
+  EXPECT_TRUE(certified <= 3 * residual + 10) << certified << " for " << residual;
+  const double orthogonal = *made.outcome.orthogonality / unit_roundoff<T>;
+  EXPECT_TRUE(orthogonal <= 2 * std::max(off_u, off_v) + 30) << orthogonal;
+  if (std::max(off_u, off_v) > 20.0) {
+    EXPECT_TRUE(orthogonal >= std::max(off_u, off_v) / (20 * std::sqrt(least))) << orthogonal;
+  }
+}
+
+TYPED_TEST(SvdFamily, OfEverySquareMatrix_IsAsGoodAsLapacks) {
+  using T = TypeParam;
+  for (const std::int64_t n : {2, 20}) {
+    std::size_t next = 0;
+    for (const LuCase<T>& one : lu_zoo<T>(n)) {
+      const SvdCut cut = cuts(n, n)[next++ % 3];
+      SCOPED_TRACE(one.name + " n " + std::to_string(n) + " " + cut.name);
+      expect_as_good_as_lapack(one.a, cut);
+    }
+  }
+}
+
+TYPED_TEST(SvdFamily, OfEveryTallOrWideMatrix_IsAsGoodAsLapacks) {
+  using T = TypeParam;
+  std::size_t next = 0;
+  for (const auto& [m, n] : {std::pair{60, 12}, {17, 12}}) {
+    for (const QrCase<T>& one : qr_zoo<T>(m, n)) {
+      const bool wide = next % 2 != 0;
+      const SvdCut cut = cuts(wide ? n : m, wide ? m : n)[(next / 2) % 3];
+      SCOPED_TRACE(one.name + (wide ? " wide " : " tall ") + std::to_string(m) + " " + cut.name);
+      expect_as_good_as_lapack(wide ? adjoint(one.a) : one.a, cut);
+      ++next;
+    }
+  }
+}
+
+TYPED_TEST(SvdFamily, PolarFactors_AreThoseOfTheOracle) {
+  using T = TypeParam;
+  std::size_t next = 0;
+  std::vector<std::pair<std::string, DenseMatrix<T>>> all;
+  for (const LuCase<T>& one : lu_zoo<T>(12)) {
+    all.emplace_back(one.name, one.a);
+  }
+  for (const QrCase<T>& one : qr_zoo<T>(30, 6)) {
+    all.emplace_back(one.name + "_tall", one.a);
+  }
+  for (const auto& [name, a] : all) {
+    const std::int64_t n = a.columns();
+    const SvdCut cut = cuts(a.rows(), n)[next++ % 3];
+    SCOPED_TRACE(name + " " + cut.name);
+    Mesh mesh = make_mesh(cut.rows.ranks());
+    const RowBlocks<T> blocks = shard_rows(a, cut.rows);
+    const RowBlocks<T> u = shard_rows(DenseMatrix<T>(a.rows(), n), cut.rows);
+    const ShardedMatrix<T> h = shard(DenseMatrix<T>(n, n), cut.columns);
+    const Outcome outcome = polar(mesh, blocks, u, h);
+    ASSERT_TRUE(outcome.ok()) << outcome.message();
+    EXPECT_TRUE(same_bits(whole(blocks), a));
+    EXPECT_TRUE(*outcome.residual <= 20 * unit_roundoff<T>) << *outcome.residual;
+    const double orthogonal = q_ratio(whole(u));
+    const double of_lapack = Peer<T>(a).orthogonality;
+    EXPECT_TRUE(orthogonal <= limit(of_lapack)) << orthogonal << ", LAPACK " << of_lapack;
+    const auto exact = reference::hermitian_polar_factor(a);
+    const double norm = static_cast<double>(reference::svd(a).s[0]);
+    const DenseMatrix<T> given = whole(h);
+    double worst = 0.0;
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        EXPECT_EQ(given(i, j), conjugate(given(j, i)));
+        worst = std::max(worst, static_cast<double>(std::abs(widen(given(i, j)) - exact(i, j))));
+      }
+    }
+    EXPECT_TRUE(worst <= (10.0 + static_cast<double>(n)) * norm * unit_roundoff<T>)
+        << worst / (norm > 0 ? norm : 1.0) / unit_roundoff<T>;
+  }
+}
+
+TEST_F(SvdOnCpus, Iterations_BringAllOfTheirRangeToOne) {
+  for (const double least : {1.0, 0.1, 1e-4, 1e-9, 1e-16, 0x1p-60}) {
+    const auto all = dense::svd::weights_from(least, 1e-15, 1e6);
+    EXPECT_LE(all.size(), 9U);
+    for (double x = least; x <= 1.0; x = x < 1.0 ? std::min(1.0, 3.7 * x) : 2.0) {
+      double value = x;
+      for (const dense::svd::Weights& w : all) {
+        EXPECT_LE(w.c, 1.0001e6);
+        value *= (w.a + w.b * value * value) / (1.0 + w.c * value * value);
+      }
+      EXPECT_NEAR(value, 1.0, 1e-14) << x << " of " << least;
+    }
+  }
+}
+
+TEST_F(SvdOnCpus, BadInput_IsRefusedWithItsPlace) {
+  const SlabLayout rows({0, 4, 9}, 3);
+  const SlabLayout columns({0, 3, 3}, 2);
+  Mesh mesh = make_mesh(2);
+  DenseMatrix<double> a = right_hand_sides<double>(9, 3, 5);
+  const RowBlocks<double> u = shard_rows(DenseMatrix<double>(9, 3), rows);
+  const RowBlocks<double> v = shard_rows(DenseMatrix<double>(3, 3), columns);
+  const ShardedMatrix<double> h = shard(DenseMatrix<double>(3, 3), columns);
+  a(7, 2) = std::numeric_limits<double>::quiet_NaN();
+  const SingularValues<double> made = svd(mesh, shard_rows(a, rows), u, v);
+  EXPECT_EQ(made.outcome.status, Status::nonfinite_input);
+  EXPECT_TRUE(made.values.empty());
+  EXPECT_EQ(made.outcome.location->what, Located::matrix_entry);
+  EXPECT_EQ(made.outcome.location->row.value(), 7);
+  EXPECT_EQ(made.outcome.location->column.value(), 2);
+  EXPECT_EQ(svdvals(mesh, shard_rows(a, rows)).outcome.status, Status::nonfinite_input);
+  EXPECT_EQ(polar(mesh, shard_rows(a, rows), u, h).status, Status::nonfinite_input);
+  a(7, 2) = 1.0;
+  const RowBlocks<double> good = shard_rows(a, rows);
+  const auto refused = [&](auto call, const std::vector<std::string>& words) {
+    expect_error(call, ErrorKind::invalid_argument, words);
+  };
+  refused([&] { svd(mesh, good, v, v); }, {"u is 3 x 3", "9 x 3"});
+  refused([&] { svd(mesh, good, u, u); }, {"v is 9 x 3", "3 x 3"});
+  refused(
+      [&] { svd(mesh, good, shard_rows(DenseMatrix<double>(9, 3), SlabLayout({0, 5, 9}, 3)), v); },
+      {"cut at different rows", "u"});
+  refused([&] { svdvals(mesh, shard_rows(DenseMatrix<double>(9, 0), rows)); }, {"9 x 0"});
+  refused([&] { polar(mesh, shard_rows(right_hand_sides<double>(9, 12), rows), u, h); },
+          {"9 x 12", "adjoint"});
+  refused([&] { polar(mesh, good, u, shard(DenseMatrix<double>(4, 4), SlabLayout({0, 2, 4}, 2))); },
+          {"h is 4 x 4", "3 x 3"});
+}
+
+TEST_F(SvdOnCpus, ValuesBeyondTheRange_AreOverflows) {
+  const SlabLayout layout = SlabLayout::even(6, 2, 1);
+  Mesh mesh = make_mesh(2);
+  DenseMatrix<float> a(6, 2);
+  std::fill_n(a.data(), 12, 3e38F);
+  const SingularValues<float> found = svdvals(mesh, shard_rows(a, layout));
+  EXPECT_EQ(found.outcome.status, Status::overflow);
+  EXPECT_TRUE(found.values.empty());
+  const RowBlocks<float> u = shard_rows(DenseMatrix<float>(6, 2), layout);
+  const ShardedMatrix<float> h = shard(DenseMatrix<float>(2, 2), SlabLayout::even(2, 2, 1));
+  EXPECT_EQ(polar(mesh, shard_rows(a, layout), u, h).status, Status::overflow);
+}
+
+/// CPU devices that lack what GPUs lack.
+class DeviceWithoutQrKernels final : public runtime::host::HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    return set == runtime::KernelSet::qr ? nullptr : HostDevice::find_kernels(set, dtype);
+  }
+};
+class BackendWithoutQrKernels final : public mesh::HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<DeviceWithoutQrKernels>(pulse);
+  }
+};
+
+TEST_F(SvdOnCpus, DevicesWithoutItsKernels_RefuseBeforeAnyWork) {
+  const SlabLayout layout = SlabLayout::even(20, 3, 4);
+  Mesh mesh{mesh::MeshState::start(std::make_unique<BackendWithoutQrKernels>(3))};
+  const RowBlocks<double> a = shard_rows(right_hand_sides<double>(20, 5), layout);
+  expect_error([&] { svdvals(mesh, a); }, ErrorKind::unsupported,
+               {"no kernels for QR factorisations and least squares in float64"});
+}
+
+TYPED_TEST(SvdFamily, TwoRuns_GiveTheSameBits) {
+  using T = TypeParam;
+  const std::int64_t n = 40;
+  const SlabLayout layout({0, 10, 10, 27, n}, 7);
+  const DenseMatrix<T> a = right_hand_sides<T>(n, n, 5);
+  const DenseMatrix<T> none(n, n);
+  std::vector<DenseMatrix<T>> first;
+  for (int i = 0; i < 3; ++i) {
+    Mesh mesh = make_mesh(layout.ranks());
+    const RowBlocks<T> u = shard_rows(none, layout);
+    const RowBlocks<T> v = shard_rows(none, layout);
+    ASSERT_TRUE(svd(mesh, shard_rows(a, layout), u, v).outcome.ok());
+    if (first.empty()) {
+      first = {whole(u), whole(v)};
+    }
+    EXPECT_TRUE(same_bits(whole(u), first[0]));
+    EXPECT_TRUE(same_bits(whole(v), first[1]));
+  }
+}
+
+}  // namespace
+}  // namespace shardsolve::testing::singular
