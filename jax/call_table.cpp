@@ -11,6 +11,7 @@
 #include "jax/small_cholesky_calls.hpp"
 #include "jax/small_lu_calls.hpp"
 #include "jax/sparse_calls.hpp"
+#include "jax/svd_calls.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/outcome.hpp>
@@ -29,7 +30,7 @@ const std::vector<CallRow>& call_table() {
     std::vector<CallRow> all;
     for (const auto& family :
          {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(), sparse_calls(), lu_calls(),
-          small_cholesky_calls(), small_lu_calls(), qr_calls()}) {
+          small_cholesky_calls(), small_lu_calls(), qr_calls(), svd_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

@@ -47,6 +47,22 @@ template <Scalar T>
 SHARDSOLVE_EXPORT SingularValues<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
                                         RowBlocks<T> v, const RunOptions& options = {});
 
+/// What svd() has found, V with it: the same in every process.
+template <Scalar T>
+struct SingularVectors {
+  std::vector<RealOf<T>> values;  ///< as of SingularValues
+  std::vector<T> v;               ///< n x n, column-major, without gaps; empty unless ok
+  Outcome outcome;                ///< as of SingularValues
+};
+
+/// The same with all of V in the memory of each process, as it is wanted where n is small. k x k
+/// matrices are spread evenly over the ranks, in tiles of `a`'s layout. Arguments, errors and
+/// accuracy as of svd(), for m >= n; else Error(invalid_argument). Each rank needs workspace for
+/// 2 n^2 more.
+template <Scalar T>
+SHARDSOLVE_EXPORT SingularVectors<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
+                                         const RunOptions& options = {});
+
 /// The singular values alone, with fewer operations and no memory for U and V. Arguments, errors
 /// and accuracy as of svd(); k x k matrices are spread evenly, in tiles of `a`'s layout.
 template <Scalar T>
@@ -64,5 +80,17 @@ SHARDSOLVE_EXPORT SingularValues<T> svdvals(Mesh& mesh, const RowBlocks<T>& a,
 template <Scalar T>
 SHARDSOLVE_EXPORT Outcome polar(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
                                 ShardedMatrix<T> h, const RunOptions& options = {});
+
+/// What polar() has found, H with it: the same in every process.
+template <Scalar T>
+struct PolarFactor {
+  std::vector<T> h;  ///< n x n, column-major, without gaps; empty unless ok
+  Outcome outcome;
+};
+
+/// The same with all of H in the memory of each process; spread and tiles as of svd() with V there.
+template <Scalar T>
+SHARDSOLVE_EXPORT PolarFactor<T> polar(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
+                                       const RunOptions& options = {});
 
 }  // namespace shardsolve

@@ -30,6 +30,7 @@ from shardsolve._qr import least_squares, lstsq, pinv, qr, ridge
 from shardsolve._records import EighInfo, Info, LinAlgError, SolverError, Status
 from shardsolve._session import progress, set_timeout, trace
 from shardsolve._sparse import CSR
+from shardsolve._svd import matrix_rank, polar, svd, svdvals
 
 __all__ = [
     "CSR",
@@ -57,8 +58,10 @@ __all__ = [
     "lu_factor",
     "lu_solve",
     "matrix_function",
+    "matrix_rank",
     "natural",
     "pinv",
+    "polar",
     "progress",
     "qr",
     "register",
@@ -67,6 +70,8 @@ __all__ = [
     "set_timeout",
     "slogdet",
     "solve",
+    "svd",
+    "svdvals",
     "trace",
     "trace_function",
 ]

@@ -22,7 +22,7 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from shardsolve import _cholesky_alone, _eigh_alone, _library, _lu_alone
+from shardsolve import _cholesky_alone, _eigh_alone, _library, _lu_alone, _svd_alone
 from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along
 from shardsolve._library import Row
 from shardsolve._records import EMPTY_FACTOR, EMPTY_LU, FAILURE
@@ -507,6 +507,19 @@ _LU_SOLVE = Call(
 )
 _LU_CONDITION = Call("lu_condition", rule="i j, p, m -> l, v", empty=(1, 0))
 _QR = Call("qr", rule="i j -> i j, a b, l, m", empty=(0, 0, 0, 0))
+_SVD = Call(
+    "svd",
+    rule="i j -> i j, b, c d, l, m",
+    empty=(0, 0, 0, 0, 0),
+    alone={"cpu": Alone(_svd_alone.MOST_ROWS, _svd_alone.find_vectors)},
+)
+_SVDVALS = Call(
+    "svdvals",
+    rule="i j -> b, m",
+    empty=(0, 0),
+    alone={"cpu": Alone(_svd_alone.MOST_ROWS, _svd_alone.find_values)},
+)
+_POLAR = Call("polar", rule="i j -> i j, c d, l, m", empty=(0, 0, 0, 0))
 _LEAST_SQUARES = Call(
     "least_squares", rule="i j, i k, e -> a b, c, d, f, l, m", empty=(0, 0, 0, 0, 0, 0)
 )
@@ -573,6 +586,21 @@ def lu_condition(cut: Cut | None) -> Callable[..., Arrays]:
 def qr(cut: Cut | None, **options: int) -> Callable[[jax.Array], Arrays]:
     """A (n, c) -> Q (n, c), R (c, c), residual and orthogonality (2,), verdict."""
     return _one_by_one(_QR, cut, **options)
+
+
+def svd(cut: Cut | None) -> Callable[[jax.Array], Arrays]:
+    """A (n, c) -> U (n, c), values (c,), V (c, c), residual and orthogonality (2,), verdict."""
+    return _one_by_one(_SVD, cut)
+
+
+def svdvals(cut: Cut | None) -> Callable[[jax.Array], Arrays]:
+    """A (n, c) -> values (c,), verdict."""
+    return _one_by_one(_SVDVALS, cut)
+
+
+def polar(cut: Cut | None) -> Callable[[jax.Array], Arrays]:
+    """A (n, c) -> U (n, c), H (c, c), residual and orthogonality (2,), verdict."""
+    return _one_by_one(_POLAR, cut)
 
 
 def least_squares(cut: Cut | None, **options: float) -> Callable[..., Arrays]:

@@ -163,6 +163,17 @@ def check_second_matrix(shape: tuple[int, ...], dtype: np.dtype, b: object) -> j
     return b
 
 
+def check_any_matrix(a: object) -> jax.Array:
+    """A matrix of any shape that has rows and columns."""
+    a = as_array(a, "a")
+    if a.ndim != 2 or 0 in a.shape:
+        raise ValueError(
+            f"a has shape {a.shape}; pass a matrix with rows and columns, (m, n); several go "
+            "through jax.vmap"
+        )
+    return a
+
+
 def check_right_hand_side(
     shape: tuple[int, ...], dtype: np.dtype, b: object, name: str = "b"
 ) -> jax.Array:

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 
-from shardsolve import _calls, _half, _lu, _words
+from shardsolve import _calls, _half, _lu, _svd, _words
 from shardsolve._calls import AxisName, Compiled, compiled
 from shardsolve._check import (
     check_factor,
@@ -316,11 +316,14 @@ def cond(
     axis_name: AxisName | None = None,
     tile: int | None = None,
 ) -> jax.Array:
-    """Condition number in the 1-norm, an estimate from the factor: about five solves.
+    """Condition number in the 1-norm, an estimate from the factor, or in the 2-norm.
+
+    In the 1-norm it takes about five solves. In the 2-norm, on CPU devices, a may have any shape:
+    it is the largest singular value by the least, of `svdvals`.
 
     Args:
-        a: As in `solve`, or a factor.
-        p: 1. It must be given, as `jnp.linalg.cond` means the 2-norm by default.
+        a: As in `solve`, or a factor; for p = 2 a matrix.
+        p: 1 or 2. It must be given, as `jnp.linalg.cond` means the 2-norm by default.
         assume_a: As in `slogdet`.
         mesh: As in `solve`.
         axis_name: As in `solve`.
@@ -329,13 +332,18 @@ def cond(
     Returns:
         ||a|| est(||a^-1||): never above the true number but for rounding, rarely a third of it.
         Infinite where it exceeds the dtype's range, or a general matrix is singular. Has no
-        derivative: its gradient is zero.
+        derivative: its gradient is zero. In the 2-norm it has, and is infinite for a singular a.
 
     Raises:
-        NotImplementedError: If p is not 1. Others as in `solve`.
+        NotImplementedError: If p is neither, or is 2 for a factor. Others as in `solve`, or
+            `svdvals`.
     """
+    if p == 2 and not isinstance(a, Factor | _lu.LuFactor):
+        return _svd.cond_in_2_norm(a, mesh, axis_name)
     if p != 1:
-        raise NotImplementedError(f"p = {p!r} was given; only the 1-norm, p=1, can be estimated")
+        raise NotImplementedError(
+            f"p = {p!r} was given; there are p=1, and for a matrix p=2, by its singular values"
+        )
     if isinstance(a, _lu.LuFactor) or (
         not isinstance(a, Factor) and kind_of_matrix(assume_a) == "gen"
     ):

@@ -158,7 +158,7 @@ def _with_fixed_phases(v: jax.Array) -> jax.Array:
 def _figures(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Residual and orthogonality, by vectors of random signs as in the library's certificate."""
     n = a.shape[0]
-    g = _signs(n).astype(a.dtype)
+    g = random_signs(n).astype(a.dtype)
     precise = {"precision": lax.Precision.HIGHEST}
     vh = jnp.conj(v.T)
     # G^H (A v - v w), its adjoint: v^H (A G) - w (v^H G)
@@ -170,7 +170,7 @@ def _figures(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.A
     return jnp.where(norm > 0, worst[0] / jnp.where(norm > 0, norm, 1), 0), worst[1]
 
 
-def _signs(n: int) -> jax.Array:
+def random_signs(n: int) -> jax.Array:
     """As good as random. XLA computes them, as `custom_partitioning` takes no constant arrays.
 
     Source of the factors: C. Wellons, Prospecting for hash functions, 2018.

@@ -32,12 +32,9 @@ from jax import lax
 
 from shardsolve._cholesky import Factor
 from shardsolve._cut import Cut
-from shardsolve._products import hermitian_part, multiply, transpose
+from shardsolve._products import NEIGHBOURS, hermitian_part, multiply, transpose
 
-# Neighbours among n computed values of one eigenvalue were 10 u max |w| apart at most (n from 12 to
-# 500, 2 to n / 3 of them, every dtype), and the first and the last 2 sqrt(n) u.
-NEIGHBOURS = 16
-GROUP = 16  # times sqrt(n)
+GROUP = 16  # times sqrt(n); see NEIGHBOURS
 CANCELLED = 8  # times sqrt(n) u and the largest of its kind: what rounding leaves of 0
 
 

@@ -1,4 +1,4 @@
-"""Products and transposes of whole matrices whose rows are cut, for derivatives."""
+"""For derivatives: products and transposes of whole matrices whose rows are cut."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from shardsolve._cut import Cut
+
+# Neighbours among n computed eigenvalues that are one were 10 u max |w| apart at most (n from 12 to
+# 500, 2 to n / 3 of them, every dtype), and the first and the last 2 sqrt(n) u: closer ones are
+# equal but for rounding.
+NEIGHBOURS = 16
 
 
 def transpose(a: jax.Array, cut: Cut | None) -> jax.Array:
@@ -53,3 +58,35 @@ def times(a: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
 def everywhere(x: jax.Array, cut: Cut | None) -> jax.Array:
     """X whole on every device, as far as it is known which they are."""
     return x if cut is None else cut.whole(x, len(x))
+
+
+# Of matrices of any shape, whose rows are cut; what has few rows is whole on every device.
+
+
+def axes_across(cut: Cut | None) -> tuple[str, ...]:
+    """The axes of the shard_map around the caller that rows are cut along."""
+    return cut.axes if cut is not None and cut.inside else ()
+
+
+def rows_in(a: jax.Array, cut: Cut | None) -> int:
+    """Of the whole matrix."""
+    axes = axes_across(cut)
+    return a.shape[0] * (lax.axis_size(axes) if axes else 1)
+
+
+def adjoint(a: jax.Array) -> jax.Array:
+    """The conjugate transpose of what is whole, or cut by XLA."""
+    return jnp.conj(a.T)
+
+
+def down_rows(a: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
+    """a^H v, whole on every device: sums over the rows, which are cut."""
+    product = times(adjoint(a), v, cut)
+    axes = axes_across(cut)
+    return lax.psum(product, axes) if axes else product
+
+
+def along_rows(a: jax.Array, x: jax.Array, cut: Cut | None) -> jax.Array:
+    """A x, its rows cut as those of a; x is whole."""
+    product = jnp.matmul(a, x, precision=lax.Precision.HIGHEST)
+    return product if cut is None else cut.place(product)

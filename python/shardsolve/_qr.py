@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy.linalg import solve_triangular
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
 from shardsolve import _calls, _words
 from shardsolve._calls import AxisName, compiled
-from shardsolve._check import as_array, check_right_hand_side
+from shardsolve._check import check_any_matrix, check_right_hand_side
 from shardsolve._cut import Cut, find_cut
-from shardsolve._products import all_rows
+from shardsolve._products import adjoint, all_rows, along_rows, axes_across, down_rows, rows_in
 from shardsolve._records import EighInfo, Info, raise_if_failed
 from shardsolve._words import accepts
 
@@ -77,7 +77,7 @@ def qr(
         SolverError: As in `solve`; on GPUs, which have no kernels for it yet.
         TypeError, ValueError: On arguments that do not fit.
     """
-    a = _check_matrix(a)
+    a = check_any_matrix(a)
     if mode not in ("reduced", "r"):
         raise ValueError(
             f"mode is {mode!r}; pass 'reduced' for q (m, n) and r, or 'r' for r alone; a square q "
@@ -234,24 +234,14 @@ def pinv(
     Raises:
         LinAlgError, SolverError, TypeError, ValueError: As in `lstsq`.
     """
-    a = _check_matrix(a)
+    a = check_any_matrix(a)
     limit = _checked_rcond(rcond)
     cut = find_cut(a, mesh, axis_name, square=False)
     if limit == _UNSET:
-        limit = float(jnp.finfo(a.dtype).eps) * max(_rows_in(a, cut), a.shape[1])
+        limit = float(jnp.finfo(a.dtype).eps) * max(rows_in(a, cut), a.shape[1])
     inverse, verdict = _pinv(a, cut, limit)
     raise_if_failed(verdict)
     return inverse
-
-
-def _check_matrix(a: object) -> jax.Array:
-    a = as_array(a, "a")
-    if a.ndim != 2 or 0 in a.shape:
-        raise ValueError(
-            f"a has shape {a.shape}; pass a matrix with rows and columns, (m, n); several go "
-            "through jax.vmap"
-        )
-    return a
 
 
 def _checked_rcond(rcond: object) -> float:
@@ -276,7 +266,7 @@ def _found(
     which: _Which,
 ) -> tuple[_Found, tuple[int, ...]]:
     """What is found, and the shape of x."""
-    a = _check_matrix(a)
+    a = check_any_matrix(a)
     b = check_right_hand_side(a.shape, a.dtype, b)
     real = jnp.finfo(a.dtype).dtype
     if eps is not None and not isinstance(eps, jax.core.Tracer) and not float(eps) > 0:
@@ -303,31 +293,6 @@ def _with_info(
 # What follows is traced. Every public function runs one compiled program.
 
 
-def _across(cut: Cut | None) -> tuple[str, ...]:
-    """The axes of the shard_map around the caller that rows are cut along."""
-    return cut.axes if cut is not None and cut.inside else ()
-
-
-def _adjoint(a: jax.Array) -> jax.Array:
-    return jnp.conj(a.T)
-
-
-def _down(a: jax.Array, v: jax.Array, cut: Cut | None) -> jax.Array:
-    """a^H v, whole on every device: sums over the rows, which are cut."""
-    where = None
-    if cut is not None and cut.explicit:
-        where = NamedSharding(cut.known_mesh, PartitionSpec())
-    product = jnp.matmul(_adjoint(a), v, precision=lax.Precision.HIGHEST, out_sharding=where)
-    axes = _across(cut)
-    return lax.psum(product, axes) if axes else product
-
-
-def _along(a: jax.Array, x: jax.Array, cut: Cut | None) -> jax.Array:
-    """A x, its rows cut as those of a; x is whole."""
-    product = jnp.matmul(a, x, precision=lax.Precision.HIGHEST)
-    return product if cut is None else cut.place(product)
-
-
 def _rows(a: jax.Array, cut: Cut | None) -> jax.Array:
     return a if cut is None else cut.place(a)
 
@@ -343,11 +308,11 @@ def _qr_of(cut: Cut | None, vectors: bool) -> Callable[[jax.Array], Arrays]:
         (a,), (da,) = primals, tangents
         q, r, figures, verdict = _qr_of(cut, True)(a)
         quotient = solve_triangular(r, da.T, trans=1).T  # da r^-1
-        inside = _down(q, quotient, cut)
+        inside = down_rows(q, quotient, cut)
         lower = jnp.tril(inside, -1)
-        turn = lower - _adjoint(lower)
+        turn = lower - adjoint(lower)
         turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside))
-        dq = _along(q, turn - inside, cut) + quotient
+        dq = along_rows(q, turn - inside, cut) + quotient
         dr = jnp.matmul(inside - turn, r, precision=lax.Precision.HIGHEST)
         found = factor(a) if not vectors else (q, r, figures, verdict)
         return found, (dq, dr, jnp.zeros_like(figures), _no_tangent(verdict))
@@ -365,31 +330,25 @@ def _qr(a: jax.Array, cut: Cut | None, vectors: bool) -> Arrays:
     return _qr_of(by_rows, vectors)(_rows(a, by_rows))
 
 
-def _rows_in(a: jax.Array, cut: Cut | None) -> int:
-    """Of the whole matrix."""
-    axes = _across(cut)
-    return a.shape[0] * (lax.axis_size(axes) if axes else 1)
-
-
 @functools.cache
 def _solve_of(cut: Cut | None, which: _Which) -> Callable[..., _Found]:
     @jax.custom_jvp
     def solve(a: jax.Array, b: jax.Array, eps: jax.Array) -> _Found:
         call = _calls.least_squares(cut, wanted=which.wanted, rcond=which.rcond)
         x, residuals, rank, values, figures, verdict = call(a, b, eps[None])
-        least = min(_rows_in(a, cut), a.shape[1])
+        least = min(rows_in(a, cut), a.shape[1])
         return _Found(x, residuals**2, rank[0], values[:least], figures, verdict)
 
     @solve.defjvp
     def rule(primals, tangents):
         found = solve(*primals)
         a, _, eps = primals
-        if _rows_in(a, cut) >= a.shape[1]:
+        if rows_in(a, cut) >= a.shape[1]:
             change = _tall_change(primals, tangents, found, cut, which)
         else:
             change = _wide_change(primals, tangents, found, cut, which)
         # a factor, which gradients meet, too
-        is_full = found.rank == min(_rows_in(a, cut), a.shape[1])
+        is_full = found.rank == min(rows_in(a, cut), a.shape[1])
         known = jnp.where(is_full, 1, jnp.nan).astype(eps.dtype)
         dx, dresiduals, dvalues = (known * one for one in change)
         return found, _Found(
@@ -407,7 +366,7 @@ def _solve_of(cut: Cut | None, which: _Which) -> Callable[..., _Found]:
 def _change_of_residuals(r: jax.Array, change: jax.Array, cut: Cut | None) -> jax.Array:
     """Of ||r||^2 by columns."""
     changes = 2 * jnp.sum(jnp.real(jnp.conj(r) * change), axis=0)
-    axes = _across(cut)
+    axes = axes_across(cut)
     return lax.psum(changes, axes) if axes else changes
 
 
@@ -434,13 +393,15 @@ def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
     (a, b, eps), (da, db, deps) = primals, tangents
     (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (a,), (da,))
     x = found.x
-    residual = b - _along(a, x, cut)
-    moved = db - _along(da, x, cut)
+    residual = b - along_rows(a, x, cut)
+    moved = db - along_rows(da, x, cut)
     if which.wanted == _DAMPED:
         t = _damped(r, eps)
-        dx = _normal_solve(t, _down(da, residual, cut) + _down(a, moved, cut) - deps * x)
+        dx = _normal_solve(t, down_rows(da, residual, cut) + down_rows(a, moved, cut) - deps * x)
     else:
-        dx = solve_triangular(r, _down(q, moved, cut)) + _normal_solve(r, _down(da, residual, cut))
+        dx = solve_triangular(r, down_rows(q, moved, cut)) + _normal_solve(
+            r, down_rows(da, residual, cut)
+        )
     return (
         dx,
         _change_of_residuals(residual, moved, cut),
@@ -451,13 +412,13 @@ def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
 def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Which) -> Arrays:
     """Of the shortest x: x = a^H y with (a a^H + eps) y = b."""
     (a, b, eps), (da, db, deps) = primals, tangents
-    if _across(cut):  # a^H would have to be dealt out anew: few rows, so each device takes all
+    if axes_across(cut):  # a^H would have to be dealt out anew: few rows, so each device takes all
         a, b, da, db = (all_rows(one, cut) for one in (a, b, da, db))
         cut = Cut(None, (), (*cut.axes, *cut.others))
     high = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
     if cut is not None and not cut.inside:
         a, b, da, db = (cut.whole(one, len(one)) for one in (a, b, da, db))
-    ah, dah = _rows(_adjoint(a), cut), _rows(_adjoint(da), cut)
+    ah, dah = _rows(adjoint(a), cut), _rows(adjoint(da), cut)
     (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (ah,), (dah,))
     if cut is not None and not cut.inside:
         q = cut.whole(q, len(q))
@@ -466,12 +427,12 @@ def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
     if which.wanted == _DAMPED:
         t = _damped(r, eps)
         y = _normal_solve(t, b)
-        change = high(_adjoint(da), y)
-        dx = change + high(_adjoint(a), _normal_solve(t, moved - high(a, change) - deps * y))
+        change = high(adjoint(da), y)
+        dx = change + high(adjoint(a), _normal_solve(t, moved - high(a, change) - deps * y))
     else:
         y = _normal_solve(r, b)
-        change = high(_adjoint(da), y)
-        along = solve_triangular(r, moved, trans="C") - high(_adjoint(q), change)
+        change = high(adjoint(da), y)
+        along = solve_triangular(r, moved, trans="C") - high(adjoint(q), change)
         dx = high(q, along) + change
     nothing = jnp.zeros_like(found.residuals)
     return dx, nothing, _change_of_values(r, dr, found, which)
@@ -493,22 +454,22 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         q, r, _, verdict = _calls.qr(cut, vectors=True)(a)
         u, s, vh = jnp.linalg.svd(r)
         inverse = jnp.where(s > rcond * s[0], 1 / s, 0)
-        return _along(q, (u * inverse) @ vh, cut), verdict
+        return along_rows(q, (u * inverse) @ vh, cut), verdict
 
     @adjoint_of_pinv.defjvp
     def rule(primals, tangents):
         # G. H. Golub, V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413; of constant rank
         (a,), (da,) = primals, tangents
-        adjoint, verdict = adjoint_of_pinv(a)  # P^H
-        square = _down(adjoint, adjoint, cut)  # P P^H
-        change = _along(da, square, cut) - _along(
-            adjoint, _down(a, _along(da, square, cut), cut), cut
+        ph, verdict = adjoint_of_pinv(a)  # P^H
+        square = down_rows(ph, ph, cut)  # P P^H
+        change = along_rows(da, square, cut) - along_rows(
+            ph, down_rows(a, along_rows(da, square, cut), cut), cut
         )
-        moved = _down(da, adjoint, cut)  # da^H P^H
-        change -= _along(adjoint, moved, cut)
-        outside = jnp.eye(a.shape[1], dtype=a.dtype) - _down(a, adjoint, cut)  # 1 - P a, Hermitian
-        change += _along(adjoint, _down(adjoint, _along(da, outside, cut), cut), cut)
-        return (adjoint, verdict), (change, _no_tangent(verdict))
+        moved = down_rows(da, ph, cut)  # da^H P^H
+        change -= along_rows(ph, moved, cut)
+        outside = jnp.eye(a.shape[1], dtype=a.dtype) - down_rows(a, ph, cut)  # 1 - P a, Hermitian
+        change += along_rows(ph, down_rows(ph, along_rows(da, outside, cut), cut), cut)
+        return (ph, verdict), (change, _no_tangent(verdict))
 
     return adjoint_of_pinv
 
@@ -516,10 +477,10 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
 @functools.partial(compiled, static_argnums=(1, 2))
 def _pinv(a: jax.Array, cut: Cut | None, rcond: float) -> Arrays:
     by_rows = cut and cut.by_rows
-    if _rows_in(a, by_rows) < a.shape[1]:
-        if _across(by_rows):
+    if rows_in(a, by_rows) < a.shape[1]:
+        if axes_across(by_rows):
             a = all_rows(a, by_rows)
             by_rows = Cut(None, (), (*by_rows.axes, *by_rows.others))
-        return _pinv_of(by_rows, rcond)(_rows(_adjoint(a), by_rows))
-    adjoint, verdict = _pinv_of(by_rows, rcond)(_rows(a, by_rows))
-    return _adjoint(adjoint), verdict
+        return _pinv_of(by_rows, rcond)(_rows(adjoint(a), by_rows))
+    ph, verdict = _pinv_of(by_rows, rcond)(_rows(a, by_rows))
+    return adjoint(ph), verdict

@@ -187,6 +187,22 @@ LSTSQ: Words = {
     "lapack_driver": _THE_LIBRARY,
     "numpy_resid": Not("resid is always the sums of squares here", but=(False,)),
 }
+SVD: Words = {
+    "overwrite_a": _KEEP_A,
+    "check_finite": _FINITE,
+    "lapack_driver": _THE_LIBRARY,
+    "hermitian": Not("eigh is for Hermitian matrices: leave it out", but=(False,)),
+    "subset_by_index": Not("all are found here: leave it out", but=(None,)),
+}
+POLAR: Words = {
+    "side": Not(
+        "only a = u h is made here: for a = p u pass a.conj().T, whose u and h are u^H and p",
+        but=("right",),
+    ),
+    "method": _THE_LIBRARY,
+    "eps": _THE_LIBRARY,
+    "max_iterations": _THE_LIBRARY,
+}
 RIDGE: Words = {"diag_shift": Is("eps"), "alpha": Is("eps")}
 EIGH: Words = {
     **DENSE,
@@ -340,7 +356,7 @@ PRECONDITIONERS: Mapping[str, Meaning] = {
 
 _ON_ONE_DEVICE = {
     "solve_triangular": "jax.scipy.linalg",
-    **dict.fromkeys(("eig", "eigvals", "matrix_rank", "svd"), "jax.numpy.linalg"),
+    **dict.fromkeys(("eig", "eigvals"), "jax.numpy.linalg"),
 }
 _A_FUNCTION = "pass a function x -> A x of jax.numpy to krylov.solve"
 _SPARSE_FACTOR = (

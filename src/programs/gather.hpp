@@ -86,4 +86,24 @@ std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std
   return rank.fetch(rank.transfer(), all.data(), layout.size());
 }
 
+/// A matrix of which each rank has some columns, on all ranks and column-major. `own` has been
+/// written on the update queue. Waits likewise.
+template <Scalar T>
+std::vector<T> gather_columns(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> own) {
+  const std::int64_t rows = own.rows();
+  const MatrixView<T> all = rank.workspace<T>(rows, layout.size());
+  std::vector<comm::Bytes> pieces;
+  for (std::int64_t r = 0; r < rank.count(); ++r) {
+    pieces.push_back({all.data() + rows * layout.segment(r).begin.value(),
+                      static_cast<std::size_t>(rows * layout.width(r)) * sizeof(T)});
+  }
+  const GlobalRange mine = layout.segment(rank.index());
+  rank.kernels<T>().copy(rank.update(), own, all.columns_from(mine.begin.value(), mine.size()));
+  rank.finish(rank.update());
+  if (rank.count() > 1) {
+    rank.communicator().all_gather(rank.transfer(), std::move(pieces));
+  }
+  return rank.fetch(rank.transfer(), all.data(), rows * layout.size());
+}
+
 }  // namespace shardsolve::programs

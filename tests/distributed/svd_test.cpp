@@ -255,6 +255,36 @@ TYPED_TEST(SvdFamily, PolarFactors_AreThoseOfTheOracle) {
   }
 }
 
+TYPED_TEST(SvdFamily, WholeFactorsInEachProcess_AreThoseOfTheMatrix) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{40, 7}, {9, 9}, {12, 1}}) {
+    const SvdCut cut = cuts(m, n)[1];
+    const DenseMatrix<T> a = right_hand_sides<T>(m, n, 5);
+    Mesh mesh = make_mesh(cut.rows.ranks());
+    const RowBlocks<T> u = shard_rows(DenseMatrix<T>(m, n), cut.rows);
+    const SingularVectors<T> made = svd(mesh, shard_rows(a, cut.rows), u);
+    ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+    ASSERT_EQ(std::ssize(made.v), n * n);
+    DenseMatrix<T> v(n, n);
+    std::copy(made.v.begin(), made.v.end(), &v(0, 0));
+    const Triple<T> found{whole(u), made.values, v};
+    const double norm = double{made.values[0]};
+    EXPECT_TRUE(residual_ratio(a, found, norm) <= 60) << residual_ratio(a, found, norm);
+    EXPECT_TRUE(q_ratio(v) <= 60 && q_ratio(found.u) <= 60);
+    const PolarFactor<T> polar_factor = polar(mesh, shard_rows(a, cut.rows), u);
+    ASSERT_TRUE(polar_factor.outcome.ok()) << polar_factor.outcome.message();
+    const auto exact = reference::hermitian_polar_factor(a);
+    double worst = 0.0;
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const T entry = polar_factor.h[static_cast<std::size_t>(i + j * n)];
+        worst = std::max(worst, static_cast<double>(std::abs(widen(entry) - exact(i, j))));
+      }
+    }
+    EXPECT_TRUE(worst <= 20 * norm * unit_roundoff<T>) << worst / norm / unit_roundoff<T>;
+  }
+}
+
 TEST_F(SvdOnCpus, Iterations_BringAllOfTheirRangeToOne) {
   for (const double least : {1.0, 0.1, 1e-4, 1e-9, 1e-16, 0x1p-60}) {
     const auto all = dense::svd::weights_from(least, 1e-15, 1e6);
@@ -300,6 +330,11 @@ TEST_F(SvdOnCpus, BadInput_IsRefusedWithItsPlace) {
   refused([&] { svdvals(mesh, shard_rows(DenseMatrix<double>(9, 0), rows)); }, {"9 x 0"});
   refused([&] { polar(mesh, shard_rows(right_hand_sides<double>(9, 12), rows), u, h); },
           {"9 x 12", "adjoint"});
+  refused([&] { polar(mesh, shard_rows(right_hand_sides<double>(9, 12), rows), u); },
+          {"9 x 12", "adjoint"});
+  refused([&] { svd(mesh, shard_rows(right_hand_sides<double>(9, 12), rows), u); },
+          {"9 x 12", "adjoint"});
+  refused([&] { svd(mesh, good, v); }, {"u is 3 x 3", "9 x 3"});
   refused([&] { polar(mesh, good, u, shard(DenseMatrix<double>(4, 4), SlabLayout({0, 2, 4}, 2))); },
           {"h is 4 x 4", "3 x 3"});
 }

@@ -3,8 +3,8 @@
 Of JAXMg 0.0.9 and 1.4.1, as far as these agree with each other: `potrs`, `potri`, `syevd` and their
 `_shardmap_ctx` forms, and `potri_symmetrize`. What is different: the devices may be CPUs, one
 process may drive them all, `T_A` may be anything (the largest block, up to 1024; no condition on
-the shape), there is no padding to choose, and gradients exist. Of 1.4.1 there is `lu_solve`, too;
-its other names (`qr`, `least_squares`, `gesvd`, `polar`) say when called that they are not there.
+the shape), there is no padding to choose, and gradients exist. And of 1.4.1 `lu_solve`, `qr`,
+`least_squares`, `gesvd` and `polar`, the last four on CPU devices.
 
 `install()` lets `import jaxmg` find this module, for code of others that imports it by that name.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ from jax.sharding import PartitionSpec as P
 
 import shardsolve
 from shardsolve import _cholesky, _eigh, _lu
-from shardsolve._check import as_array, check_matrix, check_right_hand_side
+from shardsolve._check import as_array, check_any_matrix, check_matrix, check_right_hand_side
 from shardsolve._cut import Cut, axes_of, find_cut, inside_shard_map, manual_axes
 
 __all__ = [
@@ -420,31 +419,229 @@ def device_supports_vmm(device: int = 0) -> bool:
     return bool(answer.value)
 
 
-def _not_there(name: str, instead: str) -> Callable[..., NoReturn]:
-    """A function of 1.4.1 that is not there: it says so when it is called."""
+def qr(
+    a: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    return_status: bool = False,
+    pad: bool = True,
+    donate: bool = False,
+) -> tuple[jax.Array, ...]:
+    """Factors a = q r, as `shardsolve.qr`; never raises for the numbers.
 
-    def function(*_: object, **__: object) -> NoReturn:
-        raise NotImplementedError(
-            f"shardsolve has no {name}, only JAXMg's potrs, potri, syevd and lu_solve: {instead}"
+    Args:
+        a: (m, n), m >= n.
+        T_A: Not needed; a positive number is accepted.
+        mesh: As in `potrs`.
+        matrix_specs: As in `potrs`.
+        in_specs: Its other name.
+        return_status: As in `potrs`.
+        pad: Not needed; accepted.
+        donate: As in `potrs`; accepted, a is kept.
+
+    Returns:
+        (q, r), or (q, r, status). NaN if there is no answer. Of the results of this function and
+        the next three those with as many rows or columns as a is long are cut as a is; the others
+        are the same on all devices.
+    """
+    _require_flags(return_status=return_status, pad=pad, donate=donate)
+    *found, info = _on_any_shape(shardsolve.qr, a, T_A, mesh, _one_of(matrix_specs, in_specs))
+    return (*found, _status_of(info.verdict)) if return_status else tuple(found)
+
+
+def qr_shardmap_ctx(
+    a: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    pad: bool = True,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """`qr` in the caller's jit: q, r and the status, (1,)."""
+    _require_flags(pad=pad)
+    specs = _one_of(matrix_specs, in_specs)
+    q, r, info = _on_any_shape(shardsolve.qr, a, T_A, mesh, specs)
+    return q, r, _status_of(info.verdict)[None]
+
+
+def least_squares(
+    a: jax.Array,
+    b: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    return_status: bool = False,
+    pad: bool = True,
+    donate: bool = False,
+) -> jax.Array | tuple[jax.Array, jax.Array]:
+    """Finds x with the least ||a x - b||, as `shardsolve.least_squares`, of any shape here.
+
+    Arguments as in `qr`; b: (m,) or (m, k). Never raises for the numbers.
+
+    Returns:
+        x, (n,) or (n, k), the same on all devices, or (x, status). NaN if there is no answer.
+    """
+    _require_flags(return_status=return_status, pad=pad, donate=donate)
+    specs = _one_of(matrix_specs, in_specs)
+    x, info = _on_any_shape(shardsolve.least_squares, a, T_A, mesh, specs, b)
+    return (x, _status_of(info.verdict)) if return_status else x
+
+
+def least_squares_shardmap_ctx(
+    a: jax.Array,
+    b: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    pad: bool = True,
+) -> tuple[jax.Array, ...]:
+    """`least_squares` in the caller's jit: a, b, which are kept here, x and the status, (1,)."""
+    _require_flags(pad=pad)
+    specs = _one_of(matrix_specs, in_specs)
+    x, info = _on_any_shape(shardsolve.least_squares, a, T_A, mesh, specs, b)
+    return a, b, x, _status_of(info.verdict)[None]
+
+
+def gesvd(
+    a: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    compute_u: bool = True,
+    compute_vh: bool = True,
+    full_matrices: bool = False,
+    return_status: bool = False,
+    pad: bool = True,
+    donate: bool = False,
+) -> jax.Array | tuple[jax.Array, ...]:
+    """Singular values and vectors, as `shardsolve.svd`; never raises for the numbers.
+
+    Arguments as in `qr`, of any shape. Square u and vh, `full_matrices`, only of a square a.
+
+    Returns:
+        (u, s, vh), without u or vh if compute_u or compute_vh is False, or s; and the status.
+    """
+    _require_flags(return_status=return_status, donate=donate)
+    *found, status = _gesvd(
+        a, T_A, mesh, _one_of(matrix_specs, in_specs), compute_u, compute_vh, full_matrices, pad
+    )
+    if return_status:
+        found.append(status)
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def gesvd_shardmap_ctx(
+    a: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    compute_u: bool = True,
+    compute_vh: bool = True,
+    full_matrices: bool = False,
+    pad: bool = True,
+) -> tuple[jax.Array, ...]:
+    """`gesvd` in the caller's jit: a, which is kept here, u, s, vh and the status, (1,)."""
+    *found, status = _gesvd(
+        a, T_A, mesh, _one_of(matrix_specs, in_specs), compute_u, compute_vh, full_matrices, pad
+    )
+    return a, *found, status[None]
+
+
+def polar(
+    a: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    compute_h: bool = True,
+    return_status: bool = False,
+    pad: bool = True,
+    donate: bool = False,
+) -> jax.Array | tuple[jax.Array, ...]:
+    """The polar factors of a = u h, as `shardsolve.polar`; never raises for the numbers.
+
+    Arguments as in `qr`. u has orthonormal columns here whatever the rank.
+
+    Returns:
+        (u, h), or u if compute_h is False; and the status.
+    """
+    _require_flags(compute_h=compute_h, return_status=return_status, pad=pad, donate=donate)
+    specs = _one_of(matrix_specs, in_specs)
+    u, h, info = _on_any_shape(shardsolve.polar, a, T_A, mesh, specs)
+    found = [u, *([h] if compute_h else [])]
+    if return_status:
+        found.append(_status_of(info.verdict))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def polar_shardmap_ctx(
+    a: jax.Array,
+    T_A: int,
+    mesh: Meshes = None,
+    matrix_specs: Specs = None,
+    *,
+    in_specs: Specs = None,
+    compute_h: bool = True,
+    pad: bool = True,
+) -> tuple[jax.Array, ...]:
+    """`polar` in the caller's jit: u, h if it is wanted, and the status, (1,)."""
+    _require_flags(compute_h=compute_h, pad=pad)
+    specs = _one_of(matrix_specs, in_specs)
+    u, h, info = _on_any_shape(shardsolve.polar, a, T_A, mesh, specs)
+    return u, *([h] if compute_h else []), _status_of(info.verdict)[None]
+
+
+def _gesvd(
+    a: jax.Array,
+    tile: int,
+    mesh: Meshes,
+    specs: Specs,
+    compute_u: bool,
+    compute_vh: bool,
+    full_matrices: bool,
+    pad: bool,
+) -> list[jax.Array]:
+    """What is wanted of u, s and vh, and the status."""
+    _require_flags(compute_u=compute_u, compute_vh=compute_vh, full_matrices=full_matrices, pad=pad)
+    whole = {"full_matrices": full_matrices}
+    u, s, vh, info = _on_any_shape(shardsolve.svd, a, tile, mesh, specs, **whole)
+    wanted = [*([u] if compute_u else []), s, *([vh] if compute_vh else [])]
+    return [*wanted, _status_of(info.verdict)]
+
+
+def _on_any_shape(
+    function: Callable[..., tuple],
+    a: jax.Array,
+    tile: int,
+    mesh: Meshes,
+    specs: Specs,
+    *more: jax.Array,
+    **options: bool,
+) -> tuple:
+    """What a function for matrices of any shape gives with full_output."""
+    _tile(tile)
+    if inside_shard_map():
+        raise ValueError(
+            f"JAXMg's {function.__name__} was called inside of a shard_map: call it outside, as it "
+            f"opens one of its own; or call shardsolve.{function.__name__} with axis_name= there"
         )
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"JAXMg's {name}, which is not there: {instead}."
-    return function
-
-
-_QR = "jax.numpy.linalg.qr has it, on one device"
-_LEAST_SQUARES = "jax.numpy.linalg.lstsq has it, on one device"
-_SVD = "jax.numpy.linalg.svd has it, on one device"
-_POLAR = "jax.scipy.linalg.polar has it, on one device"
-qr = _not_there("qr", _QR)
-qr_shardmap_ctx = _not_there("qr_shardmap_ctx", _QR)
-least_squares = _not_there("least_squares", _LEAST_SQUARES)
-least_squares_shardmap_ctx = _not_there("least_squares_shardmap_ctx", _LEAST_SQUARES)
-gesvd = _not_there("gesvd", _SVD)
-gesvd_shardmap_ctx = _not_there("gesvd_shardmap_ctx", _SVD)
-polar = _not_there("polar", _POLAR)
-polar_shardmap_ctx = _not_there("polar_shardmap_ctx", _POLAR)
+    a = check_any_matrix(a)
+    mesh = _with_devices(mesh, a)
+    a = _on(a, mesh, _axes(specs, mesh, a))
+    return function(a, *more, mesh=mesh, full_output=True, **options)
 
 
 def _syevd(

@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,6 +46,16 @@ void require_shape(const RowBlocks<T>& a) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("a matrix of {} x {} was given: rows and columns are needed",
                             a.layout().size(), a.columns()));
+  }
+}
+
+template <Scalar T>
+void require_tall(const char* call, const RowBlocks<T>& a) {
+  if (a.layout().size() < a.columns()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} of a matrix of {} x {}: at least as many rows as columns are "
+                            "needed; of fewer rows take the adjoint",
+                            call, a.layout().size(), a.columns()));
   }
 }
 
@@ -158,47 +169,52 @@ class Call {
     return values;
   }
 
-  /// U S V^H for the matrix that was worked on.
-  void write_vectors(const RowBlocks<T>& u, const RowBlocks<T>& v) {
-    run(last_bytes(problem_, dtype_of<T>), [*this, u, v](mesh::Rank& rank) {
-      const runtime::Kernels<T>& kernels = rank.kernels<T>();
-      const MatrixView<T> given = h_->slab(rank.index());
-      const MatrixView<T> vh = rank.workspace<T>(given.rows(), given.columns());
-      std::vector<Real> sizes;
-      for (std::size_t i = 0; i < order_.size(); ++i) {
-        kernels.copy(rank.update(), given.block(order_[i], 0, 1, given.columns()),
-                     vh.block(static_cast<std::int64_t>(i), 0, 1, given.columns()));
-        sizes.push_back(std::abs(eigenvalue(order_[i])));
-      }
-      // U^H = V^H X^H, of eigenvalues that rounding has made negative -V^H X^H
-      Relay<T> relay(rank, problem_.core.of_relay());
-      const MatrixView<T> x = as_columns(*x_, rank);
-      const MatrixView<T> uh = rank.workspace<T>(x.rows(), x.columns());
-      relay.times(problem_.columns, vh, x, uh);
-      for (std::size_t i = 0; i < order_.size(); ++i) {
-        if (eigenvalue(order_[i]) < Real{0}) {
-          kernels.scale(rank.update(), Real{-1},
-                        uh.block(static_cast<std::int64_t>(i), 0, 1, uh.columns()));
-        }
-      }
-      write_rows(rank, relay, uh, u.block(rank.index()));
-      kernels.conjugate_transpose(rank.update(), vh, v.block(rank.index()));
-      Outcome outcome;
-      Certificate<T> certificate(rank);
-      const GlobalRange own = problem_.columns.segment(rank.index());
-      const MatrixView<T> tall = scaled<T>(rank, tall_->block(rank.index()), exponent());
-      const double rest =
-          certificate.residual(tall, u.block(rank.index()), sizes, v.block(rank.index()), own);
-      outcome.residual = relative(rest, norm_of<T>(rank, tall));
-      outcome.orthogonality = std::max(certificate.orthogonality(u.block(rank.index())),
-                                       certificate.orthogonality(v.block(rank.index())));
-      return outcome;
-    });
+  /// U S V^H for the matrix that was worked on. V^H goes to `all`, too, if that is not null.
+  void write_vectors(const RowBlocks<T>& u, const RowBlocks<T>& v,
+                     const std::shared_ptr<std::vector<T>>& all = nullptr) {
+    run(last_bytes(problem_, dtype_of<T>) + bytes_of_all(all),
+        [*this, u, v, all](mesh::Rank& rank) {
+          const runtime::Kernels<T>& kernels = rank.kernels<T>();
+          const MatrixView<T> given = h_->slab(rank.index());
+          const MatrixView<T> vh = rank.workspace<T>(given.rows(), given.columns());
+          std::vector<Real> sizes;
+          for (std::size_t i = 0; i < order_.size(); ++i) {
+            kernels.copy(rank.update(), given.block(order_[i], 0, 1, given.columns()),
+                         vh.block(static_cast<std::int64_t>(i), 0, 1, given.columns()));
+            sizes.push_back(std::abs(eigenvalue(order_[i])));
+          }
+          // U^H = V^H X^H, of eigenvalues that rounding has made negative -V^H X^H
+          Relay<T> relay(rank, problem_.core.of_relay());
+          const MatrixView<T> x = as_columns(*x_, rank);
+          const MatrixView<T> uh = rank.workspace<T>(x.rows(), x.columns());
+          relay.times(problem_.columns, vh, x, uh);
+          for (std::size_t i = 0; i < order_.size(); ++i) {
+            if (eigenvalue(order_[i]) < Real{0}) {
+              kernels.scale(rank.update(), Real{-1},
+                            uh.block(static_cast<std::int64_t>(i), 0, 1, uh.columns()));
+            }
+          }
+          write_rows(rank, relay, uh, u.block(rank.index()));
+          kernels.conjugate_transpose(rank.update(), vh, v.block(rank.index()));
+          Outcome outcome;
+          Certificate<T> certificate(rank);
+          const GlobalRange own = problem_.columns.segment(rank.index());
+          const MatrixView<T> tall = scaled<T>(rank, tall_->block(rank.index()), exponent());
+          const double rest =
+              certificate.residual(tall, u.block(rank.index()), sizes, v.block(rank.index()), own);
+          outcome.residual = relative(rest, norm_of<T>(rank, tall));
+          outcome.orthogonality = std::max(certificate.orthogonality(u.block(rank.index())),
+                                           certificate.orthogonality(v.block(rank.index())));
+          if (all) {
+            gather(rank, problem_.columns, adjoint_of<T>(rank, v.block(rank.index())), *all);
+          }
+          return outcome;
+        });
   }
 
-  /// U, and H times what A was scaled by.
-  void write_polar(const RowBlocks<T>& u) {
-    run(last_bytes(problem_, dtype_of<T>), [*this, u](mesh::Rank& rank) {
+  /// U, and H times what A was scaled by, which goes to `all`, too, if that is not null.
+  void write_polar(const RowBlocks<T>& u, const std::shared_ptr<std::vector<T>>& all = nullptr) {
+    run(last_bytes(problem_, dtype_of<T>) + bytes_of_all(all), [*this, u, all](mesh::Rank& rank) {
       Relay<T> relay(rank, problem_.core.of_relay());
       write_rows(rank, relay, as_columns(*x_, rank), u.block(rank.index()));
       Outcome outcome;
@@ -219,6 +235,9 @@ class Call {
       if (!std::isfinite(programs::largest_of_all(rank, most))) {
         outcome.status = Status::overflow;
       }
+      if (all) {
+        gather(rank, problem_.columns, h, *all);
+      }
       return outcome;
     });
   }
@@ -230,6 +249,18 @@ class Call {
   int exponent() const { return looked_->exponent; }
   Real eigenvalue(std::int64_t i) const { return eigenvalues_[static_cast<std::size_t>(i)]; }
   static double relative(double rest, double norm) { return norm > 0.0 ? rest / norm : rest; }
+
+  std::int64_t bytes_of_all(const std::shared_ptr<std::vector<T>>& all) const {
+    return all ? 2 * problem_.size() * problem_.size() * static_cast<std::int64_t>(sizeof(T)) : 0;
+  }
+  /// All columns of a square matrix to `all`, in the memory of this process.
+  static void gather(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> own,
+                     std::vector<T>& all) {
+    std::vector<T> gathered = programs::gather_columns<T>(rank, layout, own);
+    if (rank.leads()) {
+      all = std::move(gathered);
+    }
+  }
 
   /// One step. Its outcome takes the place of the one before, but for costs.
   bool run(std::int64_t bytes, std::function<Outcome(mesh::Rank&)> program) {
@@ -444,6 +475,41 @@ SingularValues<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u, RowBloc
 }
 
 template <Scalar T>
+SingularVectors<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
+                       const RunOptions& options) {
+  dense::svd::require_shape(a);
+  dense::svd::require_tall("svd with all of V everywhere", a);
+  const std::int64_t n = a.columns();
+  dense::svd::require_result("u", u, a.layout().size(), n, &a.layout());
+  const SlabLayout even = SlabLayout::even(n, a.layout().ranks(), a.layout().tile());
+  dense::svd::Call<T> call("svd", mesh, a, even, Wanted::vectors, options);
+  SingularVectors<T> found;
+  const auto vh = std::make_shared<std::vector<T>>();
+  if (call.factor(u, std::nullopt)) {
+    found.values = call.find_values();
+    if (!found.values.empty()) {
+      call.write_vectors(u, programs::make_rows_together<T>(mesh, even, n, options), vh);
+    }
+  }
+  found.outcome = call.outcome();
+  if (!found.outcome.ok()) {
+    found.values.clear();
+    return found;
+  }
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T entry = (*vh)[static_cast<std::size_t>(j + i * n)];
+      if constexpr (is_complex<T>) {
+        found.v.push_back(std::conj(entry));
+      } else {
+        found.v.push_back(entry);
+      }
+    }
+  }
+  return found;
+}
+
+template <Scalar T>
 SingularValues<T> svdvals(Mesh& mesh, const RowBlocks<T>& a, const RunOptions& options) {
   dense::svd::require_shape(a);
   const SlabLayout even = SlabLayout::even(a.columns(), a.layout().ranks(), a.layout().tile());
@@ -460,12 +526,7 @@ template <Scalar T>
 Outcome polar(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u, ShardedMatrix<T> h,
               const RunOptions& options) {
   dense::svd::require_shape(a);
-  if (a.layout().size() < a.columns()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("polar of a matrix of {} x {}: at least as many rows as columns are "
-                            "needed; of fewer rows take the adjoint",
-                            a.layout().size(), a.columns()));
-  }
+  dense::svd::require_tall("polar", a);
   dense::svd::require_result("u", u, a.layout().size(), a.columns(), &a.layout());
   if (h.layout().size() != a.columns()) {
     throw Error(ErrorKind::invalid_argument,
@@ -479,11 +540,30 @@ Outcome polar(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u, ShardedMatrix<T
   return call.outcome();
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                        \
-  template SingularValues<T> svd(Mesh&, const RowBlocks<T>&, RowBlocks<T>, RowBlocks<T>, \
-                                 const RunOptions&);                                     \
-  template SingularValues<T> svdvals(Mesh&, const RowBlocks<T>&, const RunOptions&);     \
-  template Outcome polar(Mesh&, const RowBlocks<T>&, RowBlocks<T>, ShardedMatrix<T>,     \
+template <Scalar T>
+PolarFactor<T> polar(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u, const RunOptions& options) {
+  dense::svd::require_shape(a);
+  dense::svd::require_tall("polar", a);
+  dense::svd::require_result("u", u, a.layout().size(), a.columns(), &a.layout());
+  const SlabLayout even = SlabLayout::even(a.columns(), a.layout().ranks(), a.layout().tile());
+  dense::svd::Call<T> call("polar", mesh, a, even, Wanted::polar, options);
+  const auto h = std::make_shared<std::vector<T>>();
+  if (call.factor(u, std::nullopt)) {
+    call.write_polar(u, h);
+  }
+  if (!call.outcome().ok()) {
+    return {{}, call.outcome()};
+  }
+  return {std::move(*h), call.outcome()};
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                               \
+  template SingularVectors<T> svd(Mesh&, const RowBlocks<T>&, RowBlocks<T>, const RunOptions&); \
+  template PolarFactor<T> polar(Mesh&, const RowBlocks<T>&, RowBlocks<T>, const RunOptions&);   \
+  template SingularValues<T> svd(Mesh&, const RowBlocks<T>&, RowBlocks<T>, RowBlocks<T>,        \
+                                 const RunOptions&);                                            \
+  template SingularValues<T> svdvals(Mesh&, const RowBlocks<T>&, const RunOptions&);            \
+  template Outcome polar(Mesh&, const RowBlocks<T>&, RowBlocks<T>, ShardedMatrix<T>,            \
                          const RunOptions&);
 
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)

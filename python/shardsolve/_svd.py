@@ -1,0 +1,347 @@
+"""Singular values and vectors and polar factors of matrices that are cut by rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh
+
+from shardsolve import _calls, _words
+from shardsolve._calls import AxisName, compiled
+from shardsolve._check import check_any_matrix
+from shardsolve._cut import Cut, find_cut
+from shardsolve._products import (
+    NEIGHBOURS,
+    adjoint,
+    all_rows,
+    along_rows,
+    axes_across,
+    down_rows,
+    rows_in,
+)
+from shardsolve._records import EighInfo, raise_if_failed
+from shardsolve._words import accepts
+
+Arrays = tuple[jax.Array, ...]
+
+
+class _Vectors(NamedTuple):
+    """Of a (m, n) with m >= n."""
+
+    u: jax.Array  # (m, n), cut as a is
+    s: jax.Array  # (n,)
+    v: jax.Array  # (n, n), the same on all devices
+    figures: jax.Array  # (2,): residual and orthogonality
+    verdict: jax.Array
+
+
+class _Polar(NamedTuple):
+    """Likewise."""
+
+    u: jax.Array
+    h: jax.Array
+    figures: jax.Array
+    verdict: jax.Array
+
+
+@accepts(_words.SVD)
+def svd(
+    a: jax.Array,
+    full_matrices: bool = False,
+    compute_uv: bool = True,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    full_output: bool = False,
+) -> jax.Array | tuple[jax.Array | EighInfo, ...]:
+    """Singular values and vectors, a = u diag(s) vh, of a of any shape and rank; on CPU devices.
+
+    With k = min(m, n), u^H u = 1 and vh vh^H = 1 to rounding, also where singular values are 0. Of
+    each right singular vector (left, if m < n) the largest component by its absolute value is real
+    and positive. Vectors of equal values are one of many bases.
+
+    Args:
+        a: (m, n), float32, float64, complex64 or complex128, its rows cut or not.
+        full_matrices: False. Square u and vh have `jax.numpy.linalg.svd`, on one device.
+        compute_uv: False for s alone, as `svdvals` has it.
+        mesh: As in `solve`.
+        axis_name: As in `solve`; inside of `shard_map` a is whole on each device without it.
+        full_output: Whether to return (u, s, vh, info) and never raise. `info` is an EighInfo:
+            `residual` is ||a - u diag(s) vh|| / ||a||, `orthogonality` that of u or of vh, the
+            larger.
+
+    Returns:
+        u (m, k), s (k,) and vh (k, n), s descending. The larger one of u and vh is cut as a is, and
+        the other, k x k, is the same on all devices, as s is. Derivatives are NaN where they need
+        vectors whose values are equal but for rounding, or quotients by a value that is 0.
+
+    Raises:
+        LinAlgError: Outside of `jit`, if a holds NaN or infinities, or s does not fit the dtype.
+        SolverError: As in `solve`; on GPUs, which have no kernels for it yet.
+        TypeError, ValueError: On arguments that do not fit.
+    """
+    if full_matrices and min(np.shape(a)[-2:], default=0) != max(np.shape(a)[-2:], default=0):
+        raise ValueError(
+            f"full_matrices=True was given for a of shape {np.shape(a)}; pass False for u (m, k) "
+            "and vh (k, n), k = min(m, n); square ones have jax.numpy.linalg.svd, on one device"
+        )
+    if not compute_uv:
+        return svdvals(a, mesh=mesh, axis_name=axis_name)
+    a = check_any_matrix(a)
+    u, s, vh, figures, verdict = _svd(a, find_cut(a, mesh, axis_name, square=False))
+    if full_output:
+        return u, s, vh, EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
+    raise_if_failed(verdict)
+    return u, s, vh
+
+
+@accepts(_words.SVD)
+def svdvals(
+    a: jax.Array, *, mesh: Mesh | None = None, axis_name: AxisName | None = None
+) -> jax.Array:
+    """The singular values of a alone, in less time and memory; on CPU devices.
+
+    Args:
+        a: As in `svd`.
+        mesh: As in `svd`.
+        axis_name: As in `svd`.
+
+    Returns:
+        (min(m, n),), descending, the same on all devices. Second derivatives are NaN where values
+        are equal but for rounding.
+
+    Raises:
+        LinAlgError, SolverError, TypeError, ValueError: As in `svd`.
+    """
+    a = check_any_matrix(a)
+    s, verdict = _svdvals(a, find_cut(a, mesh, axis_name, square=False))
+    raise_if_failed(verdict)
+    return s
+
+
+def matrix_rank(
+    a: jax.Array,
+    rtol: float | None = None,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+) -> jax.Array:
+    """How many singular values are above rtol times the largest; on CPU devices.
+
+    Args:
+        a: As in `svd`.
+        rtol: None for eps max(m, n), as in NumPy; may be traced.
+        mesh: As in `svd`.
+        axis_name: As in `svd`.
+
+    Returns:
+        int32.
+
+    Raises:
+        LinAlgError, SolverError, TypeError: As in `svd`.
+        ValueError: Likewise, and if rtol is negative or NaN.
+    """
+    a = check_any_matrix(a)
+    cut = find_cut(a, mesh, axis_name, square=False)
+    if rtol is None:
+        rtol = float(jnp.finfo(a.dtype).eps) * max(rows_in(a, cut), a.shape[1])
+    elif not isinstance(rtol, jax.core.Tracer) and not float(rtol) >= 0:
+        raise ValueError(f"rtol is {rtol!r}; pass a number from 0 on, or None for eps max(m, n)")
+    s, verdict = _svdvals(a, cut)
+    raise_if_failed(verdict)
+    return jnp.sum(s > rtol * s[0]).astype(jnp.int32)
+
+
+def cond_in_2_norm(a: object, mesh: Mesh | None, axis_name: AxisName | None) -> jax.Array:
+    """The largest singular value by the least: infinite where that is 0."""
+    s = svdvals(a, mesh=mesh, axis_name=axis_name)
+    return s[0] / s[-1]
+
+
+@accepts(_words.POLAR)
+def polar(
+    a: jax.Array,
+    *,
+    mesh: Mesh | None = None,
+    axis_name: AxisName | None = None,
+    full_output: bool = False,
+) -> Arrays | tuple[jax.Array | EighInfo, ...]:
+    """The polar factors of a = u h, of any rank: u^H u = 1, h = (a^H a)^(1/2); on CPU devices.
+
+    u is the nearest matrix with orthonormal columns. `scipy.linalg.polar` with side="right".
+
+    Args:
+        a: (m, n), m >= n, float32, float64, complex64 or complex128, its rows cut or not.
+        mesh: As in `svd`.
+        axis_name: As in `svd`.
+        full_output: Whether to return (u, h, info) and never raise; `info` as in `svd`.
+
+    Returns:
+        u (m, n), cut as a is, and h (n, n), Hermitian, the same on all devices. Derivatives are
+        those of full rank, NaN or infinite without it.
+
+    Raises:
+        LinAlgError, SolverError, TypeError: As in `svd`.
+        ValueError: Likewise, and if a has fewer rows than columns.
+    """
+    a = check_any_matrix(a)
+    cut = find_cut(a, mesh, axis_name, square=False)
+    if rows_in(a, cut) < a.shape[1]:
+        raise ValueError(
+            f"a has shape {a.shape}; polar takes at least as many rows as columns: pass "
+            "a.conj().T, whose u and h give a = h u^H"
+        )
+    u, h, figures, verdict = _polar(a, cut)
+    if full_output:
+        return u, h, EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
+    raise_if_failed(verdict)
+    return u, h
+
+
+# What follows is traced. Every public function runs one compiled program.
+
+
+def _high(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+def _no_tangent(a: jax.Array) -> np.ndarray:
+    return np.zeros(a.shape, jax.dtypes.float0)
+
+
+def _quotients(s: jax.Array) -> jax.Array:
+    """1 / (s_j^2 - s_i^2) in row i; NaN for pairs that are equal but for rounding, 0 for i = j."""
+    n, u = len(s), jnp.finfo(s.dtype).eps / 2
+    group = jnp.cumsum(jnp.abs(jnp.diff(s, prepend=s[:1])) > NEIGHBOURS * u * s[0])
+    itself = jnp.eye(n, dtype=bool)
+    gaps = (s[None, :] - s[:, None]) * (s[None, :] + s[:, None])
+    equal = group[None, :] == group[:, None]
+    return jnp.where(itself, 0, jnp.where(equal, jnp.nan, 1 / jnp.where(equal, 1, gaps)))
+
+
+@functools.cache
+def _vectors_of(cut: Cut | None) -> Callable[[jax.Array], _Vectors]:
+    @jax.custom_jvp
+    def find(a: jax.Array) -> _Vectors:
+        return _Vectors(*_calls.svd(cut)(a))
+
+    @find.defjvp
+    def rule(primals, tangents):
+        # With P = u^H da v: P = Wu S + dS - S Wv for the skew-Hermitian Wu = u^H du, Wv = v^H dv
+        (a,), (da,) = primals, tangents
+        found = find(a)
+        u, s, v = found.u, found.s, found.v
+        moved = along_rows(da, v, cut)
+        inner = down_rows(u, moved, cut)
+        turned = adjoint(inner)
+        quotients = _quotients(s)
+        of_u = quotients * (inner * s[None, :] + s[:, None] * turned)
+        of_v = quotients * (s[:, None] * inner + turned * s[None, :])
+        ds = jnp.real(jnp.diagonal(inner))
+        dv = _high(v, of_v)
+        if jnp.iscomplexobj(v):
+            # the largest component of each vector stays real; u gets the phase of v and its own
+            at = jnp.argmax(jnp.abs(v), axis=0)[None, :]
+            size = jnp.real(jnp.take_along_axis(v, at, axis=0))[0]
+            phase = -1j * jnp.imag(jnp.take_along_axis(dv, at, axis=0))[0] / size
+            dv = dv + v * phase
+            of_u = of_u + jnp.diag(phase + 1j * jnp.imag(jnp.diagonal(inner)) / s)
+        du = along_rows(u, of_u, cut)
+        if rows_in(a, cut) > a.shape[1]:
+            du = du + (moved - along_rows(u, inner, cut)) / s
+        return found, _Vectors(
+            du, ds, dv, jnp.zeros_like(found.figures), _no_tangent(found.verdict)
+        )
+
+    return find
+
+
+@functools.cache
+def _values_of(cut: Cut | None) -> Callable[[jax.Array], Arrays]:
+    @jax.custom_jvp
+    def find(a: jax.Array) -> Arrays:
+        return _calls.svdvals(cut)(a)
+
+    @find.defjvp
+    def rule(primals, tangents):
+        (a,), (da,) = primals, tangents
+        found = _vectors_of(cut)(a)
+        inner = down_rows(found.u, along_rows(da, found.v, cut), cut)
+        ds = jnp.real(jnp.diagonal(inner))
+        return (found.s, found.verdict), (ds, _no_tangent(found.verdict))
+
+    return find
+
+
+@functools.cache
+def _polar_of(cut: Cut | None) -> Callable[[jax.Array], _Polar]:
+    @jax.custom_jvp
+    def find(a: jax.Array) -> _Polar:
+        return _Polar(*_calls.polar(cut)(a))
+
+    @find.defjvp
+    def rule(primals, tangents):
+        # With P = u^H da: h W + W h = P - P^H for the skew-Hermitian W = u^H du, and dh = P - W h
+        (a,), (da,) = primals, tangents
+        found = find(a)
+        u, h = found.u, found.h
+        w, z = jnp.linalg.eigh(h, symmetrize_input=False)
+        inner = down_rows(u, da, cut)
+        right = _high(adjoint(z), _high(inner - adjoint(inner), z))
+        turn = _high(_high(z, right / (w[:, None] + w[None, :])), adjoint(z))
+        dh = inner - _high(turn, h)
+        du = along_rows(u, turn, cut)
+        if rows_in(a, cut) > a.shape[1]:
+            outside = along_rows(da - along_rows(u, inner, cut), z, cut)
+            du = du + along_rows(outside / w, adjoint(z), cut)
+        return found, _Polar(
+            du,
+            (dh + adjoint(dh)) / 2,
+            jnp.zeros_like(found.figures),
+            _no_tangent(found.verdict),
+        )
+
+    return find
+
+
+def _placed(a: jax.Array, cut: Cut | None) -> jax.Array:
+    return a if cut is None else cut.place(a)
+
+
+def _upright(a: jax.Array, cut: Cut | None) -> tuple[jax.Array, Cut | None, bool]:
+    """The matrix, or its conjugate transpose if it has fewer rows than columns; and whether."""
+    by_rows = cut and cut.by_rows
+    wide = rows_in(a, by_rows) < a.shape[1]
+    if wide:
+        if axes_across(by_rows):
+            a = all_rows(a, by_rows)  # few rows: each device takes all
+            by_rows = Cut(None, (), (*by_rows.axes, *by_rows.others))
+        a = adjoint(a)
+    return _placed(a, by_rows), by_rows, wide
+
+
+@functools.partial(compiled, static_argnums=(1,))
+def _svd(a: jax.Array, cut: Cut | None) -> Arrays:
+    a, by_rows, wide = _upright(a, cut)
+    u, s, v, figures, verdict = _vectors_of(by_rows)(a)
+    if wide:
+        return v, s, adjoint(u), figures, verdict
+    return u, s, adjoint(v), figures, verdict
+
+
+@functools.partial(compiled, static_argnums=(1,))
+def _svdvals(a: jax.Array, cut: Cut | None) -> Arrays:
+    a, by_rows, _ = _upright(a, cut)
+    return _values_of(by_rows)(a)
+
+
+@functools.partial(compiled, static_argnums=(1,))
+def _polar(a: jax.Array, cut: Cut | None) -> Arrays:
+    by_rows = cut and cut.by_rows
+    return _polar_of(by_rows)(_placed(a, by_rows))
