@@ -223,6 +223,57 @@ TYPED_TEST_P(QrKernelsTest, SingularValues_OfASquareMatrix_Descend) {
             1e-13);
 }
 
+TYPED_TEST_P(QrKernelsTest, GramFactor_OfMoreThanABlock_IsCholeskys) {
+  using Wide = WideOf<typename TypeParam::Dtype>;
+  constexpr std::int64_t n = 530;
+  DenseMatrix<Wide> g(n, n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      g(i, j) = 0.5 / static_cast<double>(1 + (j - i) * (j - i));
+      g(j, i) = g(i, j);
+    }
+    g(j, j) = 2.0;
+  }
+  DenseMatrix<Wide> r = g;
+  std::int64_t verdict = -1;
+  this->kernels().gram_factor(this->queue(), 1e-13, r.view(), &verdict);
+  this->finish();
+  EXPECT_EQ(static_cast<GramVerdict>(verdict), GramVerdict::far);
+  const DenseMatrix<Wide> back =
+      reference::matmul(reference::Op::conjugate_transpose, r, reference::Op::none, r);
+  EXPECT_LE(distance(back, g), 1e-12);
+  EXPECT_EQ(r(n - 1, 0), Wide{0});
+}
+
+TYPED_TEST_P(QrKernelsTest, SingularValues_OfColumnsThatDepend_HaveUnitaryPartners) {
+  using Wide = WideOf<typename TypeParam::Dtype>;
+  constexpr std::int64_t n = 7;
+  DenseMatrix<Wide> given = right_hand_sides<Wide>(n, n, 3);
+  for (std::int64_t i = 0; i < n; ++i) {
+    given(i, 2) = Wide{0};
+    given(i, 5) = given(i, 1);
+    given(i, 6) = 1e-150 * given(i, 0);
+  }
+  DenseMatrix<Wide> a = given;
+  DenseMatrix<Wide> u(n, n);
+  DenseMatrix<Wide> vh(n, n);
+  std::vector<double> s(n);
+  std::int64_t info = -1;
+  this->kernels().singular_values(this->queue(), a.view(), s.data(), u.view(), vh.view(), &info);
+  this->finish();
+  EXPECT_EQ(info, 0);
+  EXPECT_LE(q_ratio(u), 100.0);
+  EXPECT_LE(q_ratio(vh), 100.0);
+  EXPECT_LE(s[4], 1e-14 * s[0]);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      u(i, j) *= s[static_cast<std::size_t>(j)];
+    }
+  }
+  EXPECT_LE(distance(reference::matmul(reference::Op::none, u, reference::Op::none, vh), given),
+            1e-13);
+}
+
 TYPED_TEST_P(QrKernelsTest, ColumnSizes_BeyondTheRangeOfSquares_AreThere) {
   using T = typename TypeParam::Dtype;
   using Limits = std::numeric_limits<RealOf<T>>;
@@ -242,13 +293,12 @@ TYPED_TEST_P(QrKernelsTest, ColumnSizes_BeyondTheRangeOfSquares_AreThere) {
   EXPECT_TRUE(std::isnan(sizes[6]));
 }
 
-REGISTER_TYPED_TEST_SUITE_P(QrKernelsTest, ScaleColumns_ByPowersThatAreOutOfRange_IsExact,
-                            Gram_OfFloats_IsSummedInDoubles,
-                            AdjointProduct_OfManyRows_IsThatOfTheDefinition,
-                            GramFactor_SaysHowFarFromTheIdentityItsMatrixIs,
-                            Divide_ByATriangle_IsUndoneByIt,
-                            Reflect_OfFewRowsOrMany_IsAFactorisation,
-                            SingularValues_OfASquareMatrix_Descend,
-                            ColumnSizes_BeyondTheRangeOfSquares_AreThere);
+REGISTER_TYPED_TEST_SUITE_P(
+    QrKernelsTest, ScaleColumns_ByPowersThatAreOutOfRange_IsExact, Gram_OfFloats_IsSummedInDoubles,
+    AdjointProduct_OfManyRows_IsThatOfTheDefinition,
+    GramFactor_SaysHowFarFromTheIdentityItsMatrixIs, GramFactor_OfMoreThanABlock_IsCholeskys,
+    SingularValues_OfColumnsThatDepend_HaveUnitaryPartners, Divide_ByATriangle_IsUndoneByIt,
+    Reflect_OfFewRowsOrMany_IsAFactorisation, SingularValues_OfASquareMatrix_Descend,
+    ColumnSizes_BeyondTheRangeOfSquares_AreThere);
 
 }  // namespace shardsolve::testing::qr_kernels
