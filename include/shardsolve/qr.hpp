@@ -47,11 +47,10 @@ struct QrFactor {
 /// 1e5, five where columns depend on each other; each takes 2 m n^2 operations (complex: four times
 /// that), spread over the ranks like the rows, and moves 3 n^2 numbers to and from each rank. R is
 /// made on the first rank. Workspace on each rank: its rows of A and (8 + 2 ranks) n^2 numbers in
-/// double precision; refused with both figures if that is not there. On CPU devices alone: a mesh
-/// of GPUs has no kernels for it yet. Throws Error: unsupported on GPUs, before any work;
-/// invalid_argument if there are fewer rows than columns, no columns, or the layout does not fit
-/// the mesh; out_of_memory, cancelled, communication. Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa,
-/// T. Fukaya, ETNA 44 (2015) 306.
+/// double precision; refused with both figures if that is not there. Throws Error: invalid_argument
+/// if there are fewer rows than columns, no columns, or the layout does not fit the mesh;
+/// out_of_memory, cancelled, communication. Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T. Fukaya,
+/// ETNA 44 (2015) 306.
 template <Scalar T>
 SHARDSOLVE_EXPORT QrFactor<T> qr(Mesh& mesh, RowBlocks<T> a, QrMode mode = QrMode::reduced,
                                  const RunOptions& options = {});

@@ -74,7 +74,7 @@ def qr(
 
     Raises:
         LinAlgError: Outside of `jit`, if a holds NaN or infinities, or r does not fit the dtype.
-        SolverError: As in `solve`; on GPUs, which have no kernels for it yet.
+        SolverError: As in `solve`.
         TypeError, ValueError: On arguments that do not fit.
     """
     a = check_any_matrix(a)
@@ -128,7 +128,7 @@ def least_squares(
         LinAlgError: Outside of `jit`, if columns depend on each other to working precision
             (`status` RANK_DEFICIENT: `lstsq` and `ridge` take any a), if a or b holds NaN or
             infinities, or x does not fit the dtype.
-        SolverError: As in `solve`; on GPUs, which have no kernels for it yet.
+        SolverError: As in `solve`.
         TypeError, ValueError: On arguments that do not fit.
     """
     found, shape = _found(a, b, None, mesh, axis_name, _Which(_OF_FULL_RANK))

@@ -36,15 +36,7 @@ namespace {
 
 using reference::Op;
 
-/// On CPU devices: GPUs have no kernels for it.
-class Qr : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!test_gpus().empty()) {
-      GTEST_SKIP() << "of CPU devices";
-    }
-  }
-};
+class Qr : public ::testing::Test {};
 
 template <class T>
 class QrFamily : public Qr {};
@@ -596,7 +588,7 @@ TEST_F(Qr, AnswersBeyondTheRange_AreOverflows) {
   EXPECT_TRUE(found.x.empty());
 }
 
-/// CPU devices that lack what GPUs lack.
+/// CPU devices without kernels of this family.
 class DeviceWithoutQr final : public runtime::host::HostDevice {
  public:
   using HostDevice::HostDevice;

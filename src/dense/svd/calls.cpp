@@ -275,6 +275,12 @@ class Call {
   void add(const Outcome& other) { programs::add_cost(outcome_, other); }
 
   bool look() {
+    if (mesh_.state().backend().memory() != Memory::host) {
+      throw Error(ErrorKind::unsupported,
+                  fmt::format("{} on a mesh of GPUs: it is for CPU devices so far, so use a mesh "
+                              "of these",
+                              name_));
+    }
     const Plan plan = plan_of(problem_, dtype_of<T>, wanted_);
     const std::int64_t available =
         mesh_.state().backend().memory() == Memory::host && plan.workspace_bytes < (1 << 20)

@@ -10,6 +10,7 @@
 #include "runtime/cuda/hermitian_kernels.hpp"
 #include "runtime/cuda/krylov_kernels.hpp"
 #include "runtime/cuda/lu_kernels.hpp"
+#include "runtime/cuda/qr_kernels.hpp"
 #include "runtime/cuda/sparse_kernels.hpp"
 #include "runtime/cuda/tridiagonal_kernels.hpp"
 #include "runtime/device.hpp"
@@ -66,7 +67,7 @@ struct CudaKernelSets {
       case KernelSet::lu:
         return static_cast<const LuKernels<T>*>(&lu);
       case KernelSet::qr:
-        break;  // for CPUs so far
+        return static_cast<const QrKernels<T>*>(&qr);
     }
     return nullptr;
   }
@@ -81,6 +82,7 @@ struct CudaKernelSets {
   CudaFrontKernels fronts;
   CudaBoxKernels boxes;
   CudaLuKernels<T> lu{base};
+  CudaQrKernels<T> qr;
 };
 
 class CudaDevice final : public Device {

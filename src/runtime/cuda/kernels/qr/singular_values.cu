@@ -1,0 +1,244 @@
+/// Singular values of a small matrix by rotations of its columns (one-sided Jacobi; J. Demmel,
+/// K. Veselic, SIAM J. Matrix Anal. Appl. 13 (1992) 1204): A V = U diag(s). All sweeps are enqueued
+/// at once; those after convergence do nothing.
+#include "runtime/cuda/kernels/qr/reflections.cuh"
+#include "runtime/cuda/qr_device_kernels.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+constexpr int max_sweeps = 40;
+/// Squared norms below which a column counts as zero; the largest entry is of size 1.
+constexpr double no_column = 1e-290;
+
+/// Device memory beside the matrices.
+template <class E>
+struct Work {
+  E* scales;
+  double* norms;
+  double* unit;           // one: what `a` was multiplied by
+  std::int64_t* order;    // which column is the largest, and so on
+  std::int64_t* ended;    // one
+  std::int64_t* rotated;  // one
+};
+
+template <class E>
+__global__ void __launch_bounds__(qr::threads) begin_sweeps(DeviceMatrix<E> a, Work<E> work) {
+  double size = 0;
+  for (std::int64_t j = 0; j < a.columns; ++j) {
+    for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
+      size = qr::larger(size, qr::modulus(a(i, j)));
+    }
+  }
+  size = qr::over_block(size, qr::Larger{});
+  if (threadIdx.x == 0) {
+    *work.unit = isfinite(size) ? to_unit_size(size) : size;  // then nothing converges
+    *work.ended = isfinite(size) ? 0 : 2;
+    *work.rotated = 0;
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(qr::threads)
+    scale_to_unit(DeviceMatrix<E> a, DeviceMatrix<E> v, Work<E> work) {
+  const std::int64_t j = blockIdx.x;
+  for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
+    a(i, j) = scaled(a(i, j), *work.unit);
+    v(i, j) = from_real<E>(i == j ? 1 : 0);
+  }
+}
+
+/// Two columns by a rotation, the one that is larger then in front; `phase` turns the second.
+template <class E>
+__device__ void rotate(DeviceMatrix<E> a, std::int64_t p, std::int64_t q, double c, double s,
+                       E phase, bool swap) {
+  for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
+    const E x = a(i, p);
+    const E y = product_of(a(i, q), phase);
+    const E one = sum_of(scaled(x, c), scaled(y, -s));
+    const E other = sum_of(scaled(x, s), scaled(y, c));
+    a(i, p) = swap ? other : one;
+    a(i, q) = swap ? one : other;
+  }
+}
+
+/// A round of a tournament, in which no column is in two pairs: a block has a pair.
+template <class E>
+__global__ void __launch_bounds__(qr::threads)
+    rotate_pairs(DeviceMatrix<E> a, DeviceMatrix<E> v, std::int64_t round, double tolerance,
+                 Work<E> work) {
+  if (*work.ended != 0) {
+    return;
+  }
+  const std::int64_t n = a.columns;
+  const std::int64_t others = n - 1 + n % 2;
+  const std::int64_t place = blockIdx.x;
+  const std::int64_t one = place == 0 ? others : (round + place) % others;
+  const std::int64_t two = (round + others - place) % others;
+  const std::int64_t p = one < two ? one : two;
+  const std::int64_t q = one < two ? two : one;
+  if (q >= n) {
+    return;
+  }
+  double of_p = 0;
+  double of_q = 0;
+  E both = from_real<E>(0);
+  for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
+    of_p += square(a(i, p));
+    of_q += square(a(i, q));
+    both = add_product_conjugate(both, a(i, q), a(i, p));
+  }
+  of_p = qr::block_sum(of_p);
+  of_q = qr::block_sum(of_q);
+  both = qr::block_sum(both);
+  const double size = qr::modulus(both);
+  if (of_p < no_column || of_q < no_column || !(size > tolerance * (sqrt(of_p) * sqrt(of_q)))) {
+    return;
+  }
+  const double zeta = (of_q - of_p) / (2 * size);
+  const double most = fabs(zeta);
+  const double tangent =
+      copysign(most > 1e9 ? 0.5 / most : 1 / (most + sqrt(1 + most * most)), zeta);
+  const double c = 1 / sqrt(1 + tangent * tangent);
+  const double s = c * tangent;
+  const E phase = scaled(conjugate(both), 1 / size);
+  const bool swap = of_p - tangent * size < of_q + tangent * size;
+  rotate(a, p, q, c, s, phase, swap);
+  rotate(v, p, q, c, s, phase, swap);
+  if (threadIdx.x == 0) {
+    *work.rotated = 1;
+  }
+}
+
+template <class E>
+__global__ void end_sweep(Work<E> work) {
+  if (*work.ended == 0 && *work.rotated == 0) {
+    *work.ended = 1;
+  }
+  *work.rotated = 0;
+}
+
+template <class E>
+__global__ void __launch_bounds__(qr::threads) find_norms(DeviceMatrix<E> a, Work<E> work) {
+  const std::int64_t j = blockIdx.x;
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
+    sum += square(a(i, j));
+  }
+  sum = qr::block_sum(sum);
+  if (threadIdx.x == 0) {
+    work.norms[j] = sum >= 0 ? sqrt(sum) : 0;  // NaN has no order
+  }
+}
+
+/// Places by norm, equal ones as they are.
+template <class E>
+__global__ void __launch_bounds__(qr::threads)
+    find_order(std::int64_t n, Work<E> work, double* s, std::int64_t* info) {
+  const std::int64_t j = std::int64_t{blockIdx.x} * qr::threads + threadIdx.x;
+  if (j < n) {
+    const double mine = work.norms[j];
+    std::int64_t before = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double other = work.norms[i];
+      before += other > mine || (other == mine && i < j) ? 1 : 0;
+    }
+    work.order[before] = j;
+    s[before] = mine / *work.unit;
+  }
+  if (j == 0) {
+    *info = *work.ended == 1 ? 0 : 1;
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(qr::threads)
+    store_vh(DeviceMatrix<E> v, DeviceMatrix<E> vh, Work<E> work) {
+  const std::int64_t i = blockIdx.x;
+  for (std::int64_t k = threadIdx.x; k < v.columns; k += qr::threads) {
+    vh(k, i) = conjugate(v(i, work.order[k]));
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(qr::threads)
+    store_u(DeviceMatrix<E> a, DeviceMatrix<E> u, Work<E> work) {
+  const std::int64_t k = blockIdx.x;
+  const std::int64_t j = work.order[k];
+  const double norm = work.norms[j];
+  const double inverse = norm > 0 ? 1 / norm : 0;
+  for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
+    u(i, k) = scaled(a(i, j), inverse);
+  }
+}
+
+template <class E>
+__global__ void store_signs(DeviceMatrix<E> u, Work<E> work) {
+  for (std::int64_t k = threadIdx.x; k < u.columns; k += qr::threads) {
+    work.norms[k] = real(u(k, k)) < 0 ? -1 : 1;
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(qr::threads) turn_columns(DeviceMatrix<E> u, Work<E> work) {
+  const std::int64_t k = blockIdx.x;
+  for (std::int64_t i = threadIdx.x; i < u.rows; i += qr::threads) {
+    u(i, k) = scaled(u(i, k), work.norms[k]);
+  }
+}
+
+}  // namespace
+
+template <class E>
+std::size_t SmallQrDeviceKernels<E>::singular_values_scratch(std::int64_t n) {
+  return static_cast<std::size_t>(n) * (sizeof(E) + sizeof(double) + sizeof(std::int64_t)) +
+         sizeof(double) + 2 * sizeof(std::int64_t);
+}
+
+template <class E>
+void SmallQrDeviceKernels<E>::singular_values(cudaStream_t stream, Out a, double* s, Out u, Out vh,
+                                              std::int64_t* info, void* scratch) {
+  const std::int64_t n = a.columns();
+  const Block block{dim3(qr::threads)};
+  Work<E> work{};
+  work.scales = static_cast<E*>(scratch);
+  work.norms = reinterpret_cast<double*>(work.scales + n);
+  work.unit = work.norms + n;
+  work.order = reinterpret_cast<std::int64_t*>(work.unit + 1);
+  work.ended = work.order + n;
+  work.rotated = work.ended + 1;
+  // V is in u until its adjoint is stored.
+  launch(stream, &begin_sweeps<E>, 1, block, device(a), work);
+  launch(stream, &scale_to_unit<E>, n, block, device(a), device(u), work);
+  const double tolerance = sqrt(static_cast<double>(n)) * 0x1p-52;
+  for (int sweep = 0; sweep < max_sweeps; ++sweep) {
+    for (std::int64_t round = 0; round < n - 1 + n % 2; ++round) {
+      launch(stream, &rotate_pairs<E>, (n + 1) / 2, block, device(a), device(u), round, tolerance,
+             work);
+    }
+    launch(stream, &end_sweep<E>, 1, {dim3(1)}, work);
+  }
+  launch(stream, &find_norms<E>, n, block, device(a), work);
+  launch(stream, &find_order<E>, divide_up(n < 1 ? 1 : n, qr::threads), block, n, work, s, info);
+  launch(stream, &store_vh<E>, n, block, device(u), device(vh), work);
+  launch(stream, &store_u<E>, n, block, device(a), device(u), work);
+  // Columns of zeros become some that are orthogonal to the others: U = Q diag(+-1).
+  qr::factor_by_reflections<E>(stream, device(u), n, work.scales);
+  launch(stream, &store_signs<E>, 1, block, device(u), work);
+  qr::form_q<E>(stream, device(u), n, work.scales);
+  launch(stream, &turn_columns<E>, n, block, device(u), work);
+}
+
+#define SHARDSOLVE_INSTANTIATE(E)                                                              \
+  template std::size_t SmallQrDeviceKernels<E>::singular_values_scratch(std::int64_t);         \
+  template void SmallQrDeviceKernels<E>::singular_values(cudaStream_t, Out, double*, Out, Out, \
+                                                         std::int64_t*, void*);
+
+SHARDSOLVE_INSTANTIATE(double)
+SHARDSOLVE_INSTANTIATE(Complex<double>)
+
+}  // namespace shardsolve::runtime::cuda

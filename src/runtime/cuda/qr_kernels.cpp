@@ -1,0 +1,209 @@
+#include "runtime/cuda/qr_kernels.hpp"
+
+#include "runtime/cuda/cholesky_device_kernels.hpp"
+#include "runtime/cuda/panel_products.hpp"
+#include "runtime/cuda/qr_device_kernels.hpp"
+
+#include <algorithm>
+#include <complex>
+#include <cstddef>
+#include <type_traits>
+
+namespace shardsolve::runtime::cuda {
+namespace {
+
+/// The kernels of our own for T, and for the small matrices.
+template <Scalar T>
+using OwnQr = QrDeviceKernels<Element<T>>;
+template <Scalar T>
+using OwnSmall = SmallQrDeviceKernels<Element<WideOf<T>>>;
+
+/// Columns of the blocks that Gram matrices are factored by.
+constexpr std::int64_t gram_block = wide_panel_block;
+
+template <class V>
+V* scratch_of(CudaQueue& queue, std::size_t bytes) {
+  return static_cast<V*>(queue.scratch(std::max(own_scratch, bytes)));
+}
+
+/// Rows of so many columns in double precision that there is scratch memory for at a time.
+template <Scalar W>
+std::int64_t rows_at_once(std::int64_t columns) {
+  const auto elements = static_cast<std::int64_t>(own_scratch / sizeof(W));
+  return std::max<std::int64_t>(elements / std::max<std::int64_t>(columns, 1), 256);
+}
+
+template <Scalar W>
+std::size_t bytes_of(std::int64_t elements) {
+  return static_cast<std::size_t>(elements) * sizeof(W);
+}
+
+}  // namespace
+
+template <Scalar T>
+void CudaQrKernels<T>::do_scale_columns(Queue& queue, const WorkInfo& info, In source,
+                                        const std::int64_t* exponents, Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnQr<T>::scale_columns(cuda.stream(), elements(source), exponents, elements(target));
+  });
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::do_adjoint_product(Queue& queue, const WorkInfo& /*info*/, In a, In b,
+                                          OutWide target) const {
+  wide_.fill(queue, Wide{0}, target);
+  const auto add = [&](InWide some_a, InWide some_b) {
+    if (some_a.rows() > 0) {
+      wide_.gemm(queue, Op::conjugate_transpose, Op::none, Wide{1}, some_a, some_b, Wide{1},
+                 target);
+    }
+  };
+  if constexpr (std::is_same_v<T, Wide>) {
+    add(a, b);
+  } else {
+    const std::int64_t columns = a.columns() + b.columns();
+    const std::int64_t at_once = std::min(rows_at_once<Wide>(columns), a.rows());
+    Wide* const scratch = scratch_of<Wide>(as_cuda(queue), bytes_of<Wide>(at_once * columns));
+    for (std::int64_t first = 0; first < a.rows(); first += at_once) {
+      const std::int64_t count = std::min(at_once, a.rows() - first);
+      const OutWide some_a(scratch, count, a.columns());
+      const OutWide some_b(scratch + count * a.columns(), count, b.columns());
+      wide_.convert(queue, row_range(a, first, count), some_a);
+      wide_.convert(queue, row_range(b, first, count), some_b);
+      add(some_a, some_b);
+    }
+  }
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::do_gram(Queue& queue, const WorkInfo& /*info*/, In a, OutWide g) const {
+  wide_.fill(queue, Wide{0}, g);
+  const auto add = [&](InWide some) {
+    if (some.rows() > 0) {
+      wide_.herk(queue, Triangle::upper, Op::conjugate_transpose, 1.0, some, 1.0, g);
+    }
+  };
+  if constexpr (std::is_same_v<T, Wide>) {
+    add(a);
+  } else {
+    const std::int64_t at_once = std::min(rows_at_once<Wide>(a.columns()), a.rows());
+    Wide* const scratch = scratch_of<Wide>(as_cuda(queue), bytes_of<Wide>(at_once * a.columns()));
+    for (std::int64_t first = 0; first < a.rows(); first += at_once) {
+      const std::int64_t count = std::min(at_once, a.rows() - first);
+      const OutWide some(scratch, count, a.columns());
+      wide_.convert(queue, row_range(a, first, count), some);
+      add(some);
+    }
+  }
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::factor(CudaQueue& queue, OutWide g, Wide* scratch,
+                              std::int64_t* infos) const {
+  using Tile = CholeskyDeviceKernels<Element<Wide>>;
+  static_assert(gram_block <= Tile::largest_tile);
+  const std::int64_t n = g.columns();
+  const OutWide tiles(scratch, gram_block, 3 * gram_block);
+  for (std::int64_t begin = 0; begin < n; begin += gram_block) {
+    const std::int64_t width = std::min(gram_block, n - begin);
+    const OutWide diagonal = g.block(begin, begin, width, width);
+    const OutWide lower = tiles.block(0, 0, width, width);
+    const OutWide adjoint = tiles.block(0, gram_block, width, width);
+    const OutWide inverse = tiles.block(0, 2 * gram_block, width, width);
+    wide_.conjugate_transpose(queue, diagonal, lower);
+    queue.launch({.name = "gram factor"}, [&] {
+      Tile::factor_tile(queue.stream(), elements(lower), elements(adjoint), elements(inverse),
+                        gram_block, infos + begin / gram_block);
+    });
+    wide_.copy(queue, adjoint, diagonal);
+    const std::int64_t rest = n - begin - width;
+    if (rest > 0) {
+      const OutWide beside = g.block(begin, begin + width, width, rest);
+      wide_.trsm(queue, Side::left, Triangle::upper, Op::conjugate_transpose, diagonal, beside);
+      wide_.herk(queue, Triangle::upper, Op::conjugate_transpose, -1.0, beside, 1.0,
+                 g.block(begin + width, begin + width, rest, rest));
+    }
+  }
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::do_gram_factor(Queue& queue, const WorkInfo& info, double shift, OutWide g,
+                                      std::int64_t* verdict) const {
+  CudaQueue& cuda = as_cuda(queue);
+  const std::int64_t n = g.columns();
+  if (n == 0) {
+    queue.store(verdict, static_cast<std::int64_t>(GramVerdict::near), 1);
+    return;
+  }
+  const std::int64_t blocks = (n + gram_block - 1) / gram_block;
+  const std::int64_t tiles = 3 * gram_block * gram_block;
+  const std::size_t numbers = sizeof(double) * static_cast<std::size_t>(2 * n + 2 + 2 * blocks);
+  Wide* const scratch = scratch_of<Wide>(cuda, bytes_of<Wide>(2 * n * n + tiles) + numbers);
+  const OutWide plain(scratch + tiles, n, n);
+  const OutWide shifted(plain.data() + n * n, n, n);
+  auto* const sums = reinterpret_cast<double*>(shifted.data() + n * n);
+  const typename OwnSmall<T>::GramChoice choice{
+      .sums = sums,
+      .numbers = sums + 2 * n,
+      .infos = reinterpret_cast<std::int64_t*>(sums + 2 * n + 2),
+      .blocks = blocks};
+  cuda.launch({.name = info.name}, [&] {
+    OwnSmall<T>::begin_gram(cuda.stream(), shift, elements(g), elements(plain), elements(shifted),
+                            choice);
+  });
+  factor(cuda, plain, scratch, choice.infos);
+  factor(cuda, shifted, scratch, choice.infos + blocks);
+  cuda.launch({.name = info.name}, [&] {
+    OwnSmall<T>::choose_factor(cuda.stream(), elements(plain), elements(shifted), choice,
+                               elements(g), verdict);
+  });
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::do_divide(Queue& queue, const WorkInfo& /*info*/, InWide r, Out q) const {
+  if constexpr (std::is_same_v<T, Wide>) {
+    base_.trsm(queue, Side::right, Triangle::upper, Op::none, r, q);
+  } else {
+    const std::int64_t n = r.columns();
+    const Out narrow(scratch_of<T>(as_cuda(queue), bytes_of<T>(n * n)), n, n);
+    base_.convert(queue, r, narrow);
+    base_.trsm(queue, Side::right, Triangle::upper, Op::none, narrow, q);
+  }
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::do_reflect(Queue& queue, const WorkInfo& info, Out a, OutWide r) const {
+  CudaQueue& cuda = as_cuda(queue);
+  Wide* const scales = scratch_of<Wide>(cuda, bytes_of<Wide>(r.rows()));
+  cuda.launch(info, [&] {
+    OwnQr<T>::reflect(cuda.stream(), elements(a), elements(r),
+                      reinterpret_cast<Element<Wide>*>(scales));
+  });
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::do_singular_values(Queue& queue, const WorkInfo& info, OutWide a, double* s,
+                                          OutWide u, OutWide vh, std::int64_t* verdict) const {
+  CudaQueue& cuda = as_cuda(queue);
+  void* const scratch =
+      scratch_of<std::byte>(cuda, OwnSmall<T>::singular_values_scratch(a.columns()));
+  cuda.launch(info, [&] {
+    OwnSmall<T>::singular_values(cuda.stream(), elements(a), s, elements(u), elements(vh), verdict,
+                                 scratch);
+  });
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::do_column_sizes(Queue& queue, const WorkInfo& info, In a,
+                                       double* target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { OwnQr<T>::column_sizes(cuda.stream(), elements(a), target); });
+}
+
+template class CudaQrKernels<float>;
+template class CudaQrKernels<double>;
+template class CudaQrKernels<std::complex<float>>;
+template class CudaQrKernels<std::complex<double>>;
+
+}  // namespace shardsolve::runtime::cuda
