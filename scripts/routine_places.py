@@ -70,6 +70,7 @@ def _dense(
 _CHOLESKY = ("cholesky", "Algorithms")
 _LU = ("lu", "LU of general matrices")
 _QR = ("qr", "QR and least squares")
+_SVD = ("svd", "Singular values and polar factors")
 _EIGH = ("eigh", "Algorithms")
 
 ROUTINES = (
@@ -114,20 +115,32 @@ ROUTINES = (
         "lu_solve",
     ),
     _dense(*_LU, "determinant", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor", "det"),
-    _dense(*_QR, "QR", "qr", "plan_qr", "qr", "", "qr", "qr", speed="qr", gpus=""),
+    _dense(*_QR, "QR", "qr", "plan_qr", "qr", "", "qr", "qr", speed="qr"),
     _dense(
         *_QR, "least squares", "least_squares", "plan_least_squares", "least_squares", "",
-        "least_squares", "least_squares", speed="least_squares", gpus="",
+        "least_squares", "least_squares", speed="least_squares",
     ),
     _dense(
         *_QR, "least squares of any rank", "lstsq", "plan_least_squares", "least_squares",
-        "lstsq", "least_squares", "lstsq", speed="lstsq", gpus="",
+        "lstsq", "least_squares", "lstsq", speed="lstsq",
     ),
     _dense(
         *_QR, "ridge", "ridge", "plan_least_squares", "least_squares", "", "least_squares",
-        "ridge", gpus="",
+        "ridge",
     ),
-    _dense(*_QR, "pseudo-inverse", "qr", "plan_qr", "qr", "", "qr", "pinv", gpus=""),
+    _dense(*_QR, "pseudo-inverse", "qr", "plan_qr", "qr", "", "qr", "pinv"),
+    _dense(
+        *_SVD, "singular vectors", "svd", "plan_svd", "svd", "", "svd", "svd", kernels="qr",
+        gpus="",
+    ),
+    _dense(
+        *_SVD, "singular values", "svdvals", "plan_svd", "svd", "", "svdvals", "svdvals",
+        kernels="qr", gpus="",
+    ),
+    _dense(
+        *_SVD, "polar factors", "polar", "plan_svd", "svd", "", "polar", "polar", kernels="qr",
+        gpus="",
+    ),
     Routine(
         "product with a sparse matrix", "sparse", "multiply", "", "sparse", "", "csr_product",
         "CSR", room="sparse", chapter="Sums", speed="SparseMatrix", kernels="sparse",
@@ -154,8 +167,9 @@ ROUTINES = (
 
 # Public names of Python that are no routines of their own, and commands that solve nothing.
 NO_ROUTINES = {
-    "cholesky", "eigvalsh", "last_failures", "load_factor", "matrix_function", "natural",
-    "progress", "register", "save_factor", "set_timeout", "slogdet", "trace", "trace_function",
+    "cholesky", "eigvalsh", "last_failures", "load_factor", "matrix_function", "matrix_rank",
+    "natural", "progress", "register", "save_factor", "set_timeout", "slogdet", "trace",
+    "trace_function",
 }  # fmt: skip
 NO_ROUTINE_COMMANDS = {"bench", "compare_logs", "diagnose", "doctor", "replay", "tune"}
 

@@ -337,15 +337,6 @@ def test_names_are_those_of_the_wheel_of_1_4_1():
     assert names.__version__ == "1.4.1"
 
 
-@pytest.mark.parametrize("name", ["gesvd", "least_squares", "polar", "qr"])
-@pytest.mark.parametrize("form", ["", "_shardmap_ctx"])
-def test_function_that_is_not_there_says_so_when_called(name, form):
-    function = getattr(names, name + form)
-    assert function.__name__ == name + form
-    with pytest.raises(NotImplementedError, match=rf"has no {name}{form}, .*on one device"):
-        function(jnp.eye(4), T_A=2)
-
-
 def test_device_without_a_driver_is_an_error_that_says_so(monkeypatch):
     def no_driver(name):
         raise OSError(f"{name}: cannot open shared object file")

@@ -112,7 +112,7 @@ assert x.dtype == "float32" and np.allclose(x, 0.5, rtol=1e-6)
     assert "jax_enable_x64" in first
 
 
-@pytest.mark.parametrize("p", (2, None, np.inf, "fro"))
+@pytest.mark.parametrize("p", (None, np.inf, "fro"))
 def test_cond_other_norm_is_not_implemented(p):
     with pytest.raises(NotImplementedError, match="p=1"):
         shardsolve.cond(hermitian(N), p)
@@ -229,9 +229,8 @@ def test_numpy_numbers_that_jax_has_not_say_what_to_do(dtype, argument):
     ("name", "instead"),
     [
         ("eig", "jax.numpy.linalg.eig"),
-        ("svd", "jax.numpy.linalg.svd"),
+        ("eigvals", "jax.numpy.linalg.eigvals"),
         ("lu", "jax.scipy.linalg.lu"),
-        ("matrix_rank", "jax.numpy.linalg.matrix_rank"),
         ("nothing_like_it", "cho_factor"),
     ],
 )
@@ -253,12 +252,12 @@ def test_module_without_a_name_still_behaves_as_one():
     import doctest
     import inspect
 
-    assert getattr(shardsolve, "svd", None) is None
+    assert getattr(shardsolve, "schur", None) is None
     assert copy.copy(shardsolve.solve) is shardsolve.solve
     assert inspect.unwrap(shardsolve) is shardsolve
     doctest.testmod(shardsolve)
-    with pytest.raises(ImportError, match="svd"):
-        exec("from shardsolve import svd")
+    with pytest.raises(ImportError, match="schur"):
+        exec("from shardsolve import schur")
     with pytest.raises(
         AttributeError, match=r"^module 'shardsolve' has no attribute '__wrapped__'"
     ):

@@ -28,8 +28,6 @@ from systems import (
 import shardsolve
 from shardsolve import LinAlgError, SolverError, Status
 
-pytestmark = pytest.mark.cpu_only
-
 M, N = 24, 7  # M is divisible by every number of devices that is tested
 SHAPES = {"tall": (M, N), "wide": (N + 1, M), "square": (8, 8)}
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)

@@ -372,8 +372,8 @@ inline std::vector<Job> jobs() {
   all.push_back(job("eigh", run_eigh<std::complex<double>>));
   all.push_back(job("general_solve", run_general_solve<float>));
   all.push_back(job("lu", run_lu<std::complex<double>>));
-  // QR, least squares, singular values and an operator that is a function of C++ are for CPU
-  // devices; of sparse matrices faults are injected there alone.
+  // Singular values and an operator that is a function of C++ are for CPU devices; of QR, least
+  // squares and sparse matrices faults are injected there alone.
   if (test_gpus().empty()) {
     all.push_back(job("qr", run_qr<std::complex<float>>));
     all.push_back(job("least_squares", run_least_squares<double>));

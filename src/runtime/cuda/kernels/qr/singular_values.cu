@@ -52,15 +52,23 @@ __global__ void __launch_bounds__(qr::threads)
   }
 }
 
-/// Two columns by a rotation, the one that is larger then in front; `phase` turns the second.
+/// A number over its modulus; of a real one 1 or -1, not something near it.
+__device__ inline double direction(double number, double /*size*/) { return copysign(1.0, number); }
+__device__ inline Complex<double> direction(Complex<double> number, double size) {
+  return {number.re / size, number.im / size};
+}
+
+/// Two columns by a rotation of which s and t = s / (1 + c) are given, the one that is larger then
+/// in front; `phase` turns the second. Changes are added, so that a rounded c does no harm in
+/// hundreds of rotations: H. Rutishauser, Numer. Math. 9 (1966) 1.
 template <class E>
-__device__ void rotate(DeviceMatrix<E> a, std::int64_t p, std::int64_t q, double c, double s,
+__device__ void rotate(DeviceMatrix<E> a, std::int64_t p, std::int64_t q, double s, double t,
                        E phase, bool swap) {
   for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
     const E x = a(i, p);
     const E y = product_of(a(i, q), phase);
-    const E one = sum_of(scaled(x, c), scaled(y, -s));
-    const E other = sum_of(scaled(x, s), scaled(y, c));
+    const E one = sum_of(x, scaled(sum_of(y, scaled(x, t)), -s));
+    const E other = sum_of(y, scaled(sum_of(x, scaled(y, -t)), s));
     a(i, p) = swap ? other : one;
     a(i, q) = swap ? one : other;
   }
@@ -105,10 +113,10 @@ __global__ void __launch_bounds__(qr::threads)
       copysign(most > 1e9 ? 0.5 / most : 1 / (most + sqrt(1 + most * most)), zeta);
   const double c = 1 / sqrt(1 + tangent * tangent);
   const double s = c * tangent;
-  const E phase = scaled(conjugate(both), 1 / size);
+  const E phase = direction(conjugate(both), size);
   const bool swap = of_p - tangent * size < of_q + tangent * size;
-  rotate(a, p, q, c, s, phase, swap);
-  rotate(v, p, q, c, s, phase, swap);
+  rotate(a, p, q, s, s / (1 + c), phase, swap);
+  rotate(v, p, q, s, s / (1 + c), phase, swap);
   if (threadIdx.x == 0) {
     *work.rotated = 1;
   }
