@@ -57,8 +57,8 @@ struct SingularVectors {
 
 /// The same with all of V in the memory of each process, as it is wanted where n is small. k x k
 /// matrices are spread evenly over the ranks, in tiles of `a`'s layout. Arguments, errors and
-/// accuracy as of svd(), for m >= n; else Error(invalid_argument). Each rank needs workspace for
-/// 2 n^2 more.
+/// accuracy as of svd(), for m >= n; else Error(invalid_argument). Each rank needs workspace
+/// for n^2 and two of its slabs more.
 template <Scalar T>
 SHARDSOLVE_EXPORT SingularVectors<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
                                          const RunOptions& options = {});

@@ -122,14 +122,16 @@ class Call {
  public:
   using Real = RealOf<T>;
 
+  /// `gathers`: whether a square matrix is to go to all processes.
   Call(const char* name, Mesh& mesh, const RowBlocks<T>& a, const SlabLayout& of_columns,
-       Wanted wanted, const RunOptions& options)
+       Wanted wanted, const RunOptions& options, bool gathers = false)
       : name_(name),
         mesh_(mesh),
         a_(a),
         options_(options),
         wanted_(wanted),
-        problem_(a.layout(), of_columns) {}
+        problem_(a.layout(), of_columns),
+        gathers_(gathers) {}
 
   /// The polar factor of A, or of A^H if A has fewer rows than columns: X by columns, and H in `h`.
   /// `q` receives Q where QR comes first. False if there is none.
@@ -172,49 +174,48 @@ class Call {
   /// U S V^H for the matrix that was worked on. V^H goes to `all`, too, if that is not null.
   void write_vectors(const RowBlocks<T>& u, const RowBlocks<T>& v,
                      const std::shared_ptr<std::vector<T>>& all = nullptr) {
-    run(last_bytes(problem_, dtype_of<T>) + bytes_of_all(all),
-        [*this, u, v, all](mesh::Rank& rank) {
-          const runtime::Kernels<T>& kernels = rank.kernels<T>();
-          const MatrixView<T> given = h_->slab(rank.index());
-          const MatrixView<T> vh = rank.workspace<T>(given.rows(), given.columns());
-          std::vector<Real> sizes;
-          for (std::size_t i = 0; i < order_.size(); ++i) {
-            kernels.copy(rank.update(), given.block(order_[i], 0, 1, given.columns()),
-                         vh.block(static_cast<std::int64_t>(i), 0, 1, given.columns()));
-            sizes.push_back(std::abs(eigenvalue(order_[i])));
-          }
-          // U^H = V^H X^H, of eigenvalues that rounding has made negative -V^H X^H
-          Relay<T> relay(rank, problem_.core.of_relay());
-          const MatrixView<T> x = as_columns(*x_, rank);
-          const MatrixView<T> uh = rank.workspace<T>(x.rows(), x.columns());
-          relay.times(problem_.columns, vh, x, uh);
-          for (std::size_t i = 0; i < order_.size(); ++i) {
-            if (eigenvalue(order_[i]) < Real{0}) {
-              kernels.scale(rank.update(), Real{-1},
-                            uh.block(static_cast<std::int64_t>(i), 0, 1, uh.columns()));
-            }
-          }
-          write_rows(rank, relay, uh, u.block(rank.index()));
-          kernels.conjugate_transpose(rank.update(), vh, v.block(rank.index()));
-          Outcome outcome;
-          Certificate<T> certificate(rank);
-          const GlobalRange own = problem_.columns.segment(rank.index());
-          const MatrixView<T> tall = scaled<T>(rank, tall_->block(rank.index()), exponent());
-          const double rest =
-              certificate.residual(tall, u.block(rank.index()), sizes, v.block(rank.index()), own);
-          outcome.residual = relative(rest, norm_of<T>(rank, tall));
-          outcome.orthogonality = std::max(certificate.orthogonality(u.block(rank.index())),
-                                           certificate.orthogonality(v.block(rank.index())));
-          if (all) {
-            gather(rank, problem_.columns, adjoint_of<T>(rank, v.block(rank.index())), *all);
-          }
-          return outcome;
-        });
+    run(bytes_of_last(), [*this, u, v, all](mesh::Rank& rank) {
+      const runtime::Kernels<T>& kernels = rank.kernels<T>();
+      const MatrixView<T> given = h_->slab(rank.index());
+      const MatrixView<T> vh = rank.workspace<T>(given.rows(), given.columns());
+      std::vector<Real> sizes;
+      for (std::size_t i = 0; i < order_.size(); ++i) {
+        kernels.copy(rank.update(), given.block(order_[i], 0, 1, given.columns()),
+                     vh.block(static_cast<std::int64_t>(i), 0, 1, given.columns()));
+        sizes.push_back(std::abs(eigenvalue(order_[i])));
+      }
+      // U^H = V^H X^H, of eigenvalues that rounding has made negative -V^H X^H
+      Relay<T> relay(rank, problem_.core.of_relay());
+      const MatrixView<T> x = as_columns(*x_, rank);
+      const MatrixView<T> uh = rank.workspace<T>(x.rows(), x.columns());
+      relay.times(problem_.columns, vh, x, uh);
+      for (std::size_t i = 0; i < order_.size(); ++i) {
+        if (eigenvalue(order_[i]) < Real{0}) {
+          kernels.scale(rank.update(), Real{-1},
+                        uh.block(static_cast<std::int64_t>(i), 0, 1, uh.columns()));
+        }
+      }
+      write_rows(rank, relay, uh, u.block(rank.index()));
+      kernels.conjugate_transpose(rank.update(), vh, v.block(rank.index()));
+      Outcome outcome;
+      Certificate<T> certificate(rank);
+      const GlobalRange own = problem_.columns.segment(rank.index());
+      const MatrixView<T> tall = scaled<T>(rank, tall_->block(rank.index()), exponent());
+      const double rest =
+          certificate.residual(tall, u.block(rank.index()), sizes, v.block(rank.index()), own);
+      outcome.residual = relative(rest, norm_of<T>(rank, tall));
+      outcome.orthogonality = std::max(certificate.orthogonality(u.block(rank.index())),
+                                       certificate.orthogonality(v.block(rank.index())));
+      if (all) {
+        gather(rank, problem_.columns, adjoint_of<T>(rank, v.block(rank.index())), *all);
+      }
+      return outcome;
+    });
   }
 
   /// U, and H times what A was scaled by, which goes to `all`, too, if that is not null.
   void write_polar(const RowBlocks<T>& u, const std::shared_ptr<std::vector<T>>& all = nullptr) {
-    run(last_bytes(problem_, dtype_of<T>) + bytes_of_all(all), [*this, u, all](mesh::Rank& rank) {
+    run(bytes_of_last(), [*this, u, all](mesh::Rank& rank) {
       Relay<T> relay(rank, problem_.core.of_relay());
       write_rows(rank, relay, as_columns(*x_, rank), u.block(rank.index()));
       Outcome outcome;
@@ -250,8 +251,13 @@ class Call {
   Real eigenvalue(std::int64_t i) const { return eigenvalues_[static_cast<std::size_t>(i)]; }
   static double relative(double rest, double norm) { return norm > 0.0 ? rest / norm : rest; }
 
-  std::int64_t bytes_of_all(const std::shared_ptr<std::vector<T>>& all) const {
-    return all ? 2 * problem_.size() * problem_.size() * static_cast<std::int64_t>(sizeof(T)) : 0;
+  std::int64_t bytes_of_last() const {
+    return last_bytes(problem_, dtype_of<T>) + (gathers_ ? bytes_to_gather() : 0);
+  }
+  /// A square matrix, and this rank's columns of it twice.
+  std::int64_t bytes_to_gather() const {
+    return problem_.size() * (problem_.size() + 2 * problem_.columns.max_width()) *
+           static_cast<std::int64_t>(sizeof(T));
   }
   /// All columns of a square matrix to `all`, in the memory of this process.
   static void gather(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> own,
@@ -281,11 +287,11 @@ class Call {
                               "of these",
                               name_));
     }
-    const Plan plan = plan_of(problem_, dtype_of<T>, wanted_);
-    const std::int64_t available =
-        mesh_.state().backend().memory() == Memory::host && plan.workspace_bytes < (1 << 20)
-            ? plan.workspace_bytes
-            : mesh_.state().available_memory(plan.workspace_bytes);
+    Plan plan = plan_of(problem_, dtype_of<T>, wanted_);
+    if (gathers_) {
+      plan.workspace_bytes += bytes_to_gather();
+    }
+    const std::int64_t available = programs::memory_for(mesh_, plan.workspace_bytes);
     const std::int64_t bytes = 64 * a_.columns() * (a_.layout().ranks() + 4);
     return run(bytes, [looked = looked_, a = a_, plan, available,
                        job = fmt::format("the workspace of {}", name_)](mesh::Rank& rank) {
@@ -439,6 +445,7 @@ class Call {
   RunOptions options_;
   Wanted wanted_;
   Problem problem_;
+  bool gathers_;
   Outcome outcome_;
   std::shared_ptr<Looked> looked_ = std::make_shared<Looked>();
   std::optional<RowBlocks<T>> tall_;  // what is worked on
@@ -488,7 +495,7 @@ SingularVectors<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
   const std::int64_t n = a.columns();
   dense::svd::require_result("u", u, a.layout().size(), n, &a.layout());
   const SlabLayout even = SlabLayout::even(n, a.layout().ranks(), a.layout().tile());
-  dense::svd::Call<T> call("svd", mesh, a, even, Wanted::vectors, options);
+  dense::svd::Call<T> call("svd", mesh, a, even, Wanted::vectors, options, true);
   SingularVectors<T> found;
   const auto vh = std::make_shared<std::vector<T>>();
   if (call.factor(u, std::nullopt)) {
@@ -552,7 +559,7 @@ PolarFactor<T> polar(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u, const Ru
   dense::svd::require_tall("polar", a);
   dense::svd::require_result("u", u, a.layout().size(), a.columns(), &a.layout());
   const SlabLayout even = SlabLayout::even(a.columns(), a.layout().ranks(), a.layout().tile());
-  dense::svd::Call<T> call("polar", mesh, a, even, Wanted::polar, options);
+  dense::svd::Call<T> call("polar", mesh, a, even, Wanted::polar, options, true);
   const auto h = std::make_shared<std::vector<T>>();
   if (call.factor(u, std::nullopt)) {
     call.write_polar(u, h);
