@@ -23,7 +23,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from shardsolve import _cholesky_alone, _eigh_alone, _library, _lu_alone, _svd_alone
-from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along
+from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along, varies
 from shardsolve._library import Row
 from shardsolve._records import EMPTY_FACTOR, EMPTY_LU, FAILURE
 
@@ -202,7 +202,10 @@ class Call:
                 return lax.map(lambda own: usual(*own), arguments) if batch else usual(*arguments)
 
             ranks = lax.axis_size(axes) if axes else 1
-            ways = {} if ranks > 1 else self._ways_alone(n, options)
+            # Where the caller's shard_map checks what varies, JAX 0.8 has results of a call vary,
+            # and XLA's own not: no branch could give either.
+            checked = place is None and bool(others) and varies(lax.axis_index(others))
+            ways = {} if ranks > 1 or checked else self._ways_alone(n, options)
             if not ways:
                 return all_of(*arguments)
             given = {name: value for name, value in options.items() if name != "tile"}

@@ -338,15 +338,19 @@ def manual_axes() -> tuple[str, ...]:
     )
 
 
+def varies(a: jax.Array) -> bool:
+    """Whether `a` differs between devices of the shard_map around, if that checks it."""
+    kind = jax.typeof(a)  # no common name: vma in jax 0.8, mat.varying in 0.10
+    return bool(getattr(kind, "vma", None) or getattr(getattr(kind, "mat", None), "varying", None))
+
+
 def require_unchecked(a: jax.Array) -> None:
     """Throws inside of a shard_map with check_vma=True, if `a` differs between its devices.
 
     JAX 0.8 would count all that comes out of a call as varying, and 0.10 nothing, so that rows of
     a result would pass as replicated and their gradients be summed.
     """
-    kind = jax.typeof(a)  # no common name: vma in jax 0.8, mat.varying in 0.10
-    varying = getattr(kind, "vma", None) or getattr(getattr(kind, "mat", None), "varying", None)
-    if varying:
+    if varies(a):
         raise ValueError(
             "the shard_map around this call checks along which axes values vary, which "
             "shardsolve's calls cannot declare in all versions of JAX: pass check_vma=False to it"
