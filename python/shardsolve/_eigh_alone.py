@@ -3,8 +3,8 @@
 XLA's routines are made for one device: up to some 2000 rows they are faster than what is made for
 several. On the CPU XLA calls LAPACK. What is refused is refused by the library, and the answer has
 the same figures. On GPUs it calls cuSOLVER, whose eigenvalues miss the library's gates (28 u ||A||
-where 20 are allowed), so Rayleigh quotients replace them; where something is not fine or not
-certain, the library finds the pairs itself.
+where 20 are allowed), as do the vectors of up to 32 rows, which are Jacobi's: one step of Newton's
+method mends both. Where something is not fine or not certain, the library finds the pairs itself.
 """
 
 from __future__ import annotations
@@ -25,9 +25,6 @@ from shardsolve._records import Status
 MOST_ROWS_ON_CPU = 2048
 # Likewise on an H100, float64: 1000 rows 11 ms against 29, 2048 rows 28 against 44.
 MOST_ROWS_ON_GPU = 2048
-# Of fewer rows on a GPU XLA takes Jacobi's method, whose vectors miss the gates: of an H100's 32
-# rows the library's own were taken, in 3.0 ms for 0.7. They are solved as part of so many.
-LEAST_ROWS_ON_GPU = 64
 PROBES = 4
 
 Arrays = tuple[jax.Array, ...]
@@ -90,7 +87,7 @@ def find_on_gpu(
     sizes = jnp.sum(jnp.abs(a), axis=1)
     fine = jnp.all(is_hermitian(a, sizes)) & is_in_range(jnp.max(sizes))
     safe = jnp.where(fine, a, jnp.eye(len(a), dtype=a.dtype))
-    w, v = _with_quotients(safe, _vectors_on_gpu(safe, sizes))
+    w, v = _mended(safe, lax.linalg.eigh(safe, lower=True, symmetrize_input=False)[0])
     v = _with_fixed_phases(v)
     figures = jnp.stack(_figures(safe, w, v))
     # Twice LAPACK's, or so: these are 5 and 3.5 sqrt(n) units of rounding. NaN is below neither.
@@ -102,22 +99,25 @@ def find_on_gpu(
     return unless(fine, (v, w, count, figures, verdict), usual, a, interval)
 
 
-def _vectors_on_gpu(a: jax.Array, sizes: jax.Array) -> jax.Array:
-    """Those of XLA, of a few rows as the first of a larger matrix; `sizes`: sums of |a|'s rows."""
-    n, more = len(a), max(LEAST_ROWS_ON_GPU - len(a), 0)
-    if more > 0:
-        # What is added has an eigenvalue above all of a's, and nothing in common with a.
-        largest = jnp.max(sizes)
-        above = jnp.where((largest > 0) & jnp.isfinite(largest), 2 * largest, 1)
-        rest = jnp.where(jnp.arange(n + more) < n, 0, above).astype(a.dtype)
-        a = jnp.pad(a, (0, more)) + jnp.diag(rest)
-    return lax.linalg.eigh(a, lower=True, symmetrize_input=False)[0][:n, :n]
+def _mended(a: jax.Array, v: jax.Array) -> Arrays:
+    """Rayleigh quotients of vectors, ascending, and the vectors after one step of Newton's method.
 
-
-def _with_quotients(a: jax.Array, v: jax.Array) -> Arrays:
-    """Rayleigh quotients of vectors, which are as good as the vectors squared, ascending."""
+    Source of the step: T. Ogita and K. Aishima, Iterative refinement for symmetric eigenvalue
+    decomposition, Japan J. Indust. Appl. Math. 35 (2018). It leaves squares of what it turns, so
+    vectors of eigenvalues so close that it is not below sqrt(u) are only made orthonormal.
+    """
     product = jnp.matmul(a, v, precision=lax.Precision.HIGHEST)
-    w = jnp.sum(jnp.real(jnp.conj(v) * product), axis=0) / jnp.sum(jnp.square(jnp.abs(v)), axis=0)
+    both = jnp.concatenate([v, product], axis=1)
+    gram, inner = jnp.split(jnp.matmul(jnp.conj(v.T), both, precision=lax.Precision.HIGHEST), 2, 1)
+    w = jnp.real(jnp.diag(inner)) / jnp.real(jnp.diag(gram))
+    off = jnp.eye(len(a), dtype=a.dtype) - gram
+    gaps = w - w[:, None]
+    # Hermitian whatever its rounding, so that turns are skew and lose no orthogonality.
+    force = (inner + jnp.conj(inner.T) + (w + w[:, None]) * off) / 2
+    most = math.sqrt(jnp.finfo(a.dtype).eps) / 4
+    is_apart = jnp.abs(force) < most * jnp.abs(gaps)
+    turn = jnp.where(is_apart, force / jnp.where(is_apart, gaps, 1), 0)
+    v = v + jnp.matmul(v, turn + off / 2, precision=lax.Precision.HIGHEST)
     order = jnp.argsort(w)
     return w[order], v[:, order]
 

@@ -83,7 +83,7 @@ def svd(
 
     Raises:
         LinAlgError: Outside of `jit`, if a holds NaN or infinities, or s does not fit the dtype.
-        SolverError: As in `solve`; on GPUs, which have no kernels for it yet.
+        SolverError: As in `solve`.
         TypeError, ValueError: On arguments that do not fit.
     """
     if full_matrices and min(np.shape(a)[-2:], default=0) != max(np.shape(a)[-2:], default=0):

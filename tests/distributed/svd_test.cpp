@@ -37,18 +37,8 @@ using reference::conjugate;
 using reference::Op;
 using reference::widen;
 
-/// On CPU devices: GPUs lack kernels for it.
-class SvdOnCpus : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!test_gpus().empty()) {
-      GTEST_SKIP() << "of CPU devices";
-    }
-  }
-};
-
 template <class T>
-class SvdFamily : public SvdOnCpus {};
+class SvdFamily : public ::testing::Test {};
 TYPED_TEST_SUITE(SvdFamily, Dtypes, DtypeNames);
 
 double limit(double lapack) { return std::max(10.0, 4.0 * lapack); }
@@ -285,7 +275,7 @@ TYPED_TEST(SvdFamily, WholeFactorsInEachProcess_AreThoseOfTheMatrix) {
   }
 }
 
-TEST_F(SvdOnCpus, Iterations_BringAllOfTheirRangeToOne) {
+TEST(Svd, Iterations_BringAllOfTheirRangeToOne) {
   for (const double least : {1.0, 0.1, 1e-4, 1e-9, 1e-16, 0x1p-60}) {
     const auto all = dense::svd::weights_from(least, 1e-15, 1e6);
     EXPECT_LE(all.size(), 9U);
@@ -300,7 +290,7 @@ TEST_F(SvdOnCpus, Iterations_BringAllOfTheirRangeToOne) {
   }
 }
 
-TEST_F(SvdOnCpus, BadInput_IsRefusedWithItsPlace) {
+TEST(Svd, BadInput_IsRefusedWithItsPlace) {
   const SlabLayout rows({0, 4, 9}, 3);
   const SlabLayout columns({0, 3, 3}, 2);
   Mesh mesh = make_mesh(2);
@@ -339,7 +329,7 @@ TEST_F(SvdOnCpus, BadInput_IsRefusedWithItsPlace) {
           {"h is 4 x 4", "3 x 3"});
 }
 
-TEST_F(SvdOnCpus, ValuesBeyondTheRange_AreOverflows) {
+TEST(Svd, ValuesBeyondTheRange_AreOverflows) {
   const SlabLayout layout = SlabLayout::even(6, 2, 1);
   Mesh mesh = make_mesh(2);
   DenseMatrix<float> a(6, 2);
@@ -368,7 +358,10 @@ class BackendWithoutQrKernels final : public mesh::HostBackend {
   }
 };
 
-TEST_F(SvdOnCpus, DevicesWithoutItsKernels_RefuseBeforeAnyWork) {
+TEST(Svd, DevicesWithoutItsKernels_RefuseBeforeAnyWork) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
   const SlabLayout layout = SlabLayout::even(20, 3, 4);
   Mesh mesh{mesh::MeshState::start(std::make_unique<BackendWithoutQrKernels>(3))};
   const RowBlocks<double> a = shard_rows(right_hand_sides<double>(20, 5), layout);

@@ -140,29 +140,30 @@ class WideSolve<T>::Search {
     }
     return scaled;
   }
-  /// `shares`: those of all ranks of A x, twofold, for the x that was tried; `x_norms`: of that x,
-  /// which is scaled. `below`: its rows that are not the caller's, which `damping` times is no part
-  /// of A x for him. Whether each column is better now.
+  /// `shares`: those of all ranks of A x, twofold, for the x that was tried; `x_norms`: of the
+  /// caller's rows of that x, which is scaled. `below`: its other rows, which `damping` times is no
+  /// part of A x for him. Whether each column is better now.
   std::vector<std::int64_t> judge(const std::vector<T>& shares, const std::vector<double>& x_norms,
                                   double damping, const std::vector<T>& below) {
     Values r = residual(shares);
-    std::vector<double> own(of_b_.size());
+    Values own = r;  // b - A x of the caller's
     for (std::size_t at = 0; at < r.size(); ++at) {
       const std::int64_t back = -of_z_[at / m_];
       r[at] = times_power<Wide>(r[at], back);
-      const Wide other =
-          below.empty() ? Wide{0} : times_power<Wide>(static_cast<Wide>(below[at]) * damping, back);
-      own[at / m_] = std::hypot(own[at / m_], std::abs(r[at] + other));
+      own[at] = r[at];
+      if (!below.empty()) {
+        own[at] += times_power<Wide>(static_cast<Wide>(below[at]) * damping, back);
+      }
     }
     std::vector<std::int64_t> better;
     for (std::size_t j = 0; j < of_b_.size(); ++j) {
-      const double error = error_of(r, j, std::ldexp(x_norms[j], -static_cast<int>(of_z_[j])));
+      const double error = error_of(r, own, j, std::ldexp(x_norms[j], -static_cast<int>(of_z_[j])));
       const bool helps = !settled_[j] && (std::isinf(errors_[j]) || error < errors_[j]);
       settled_[j] = !helps || !(error > refined_from * unit_roundoff<T>);
       better.push_back(helps ? 1 : 0);
       if (helps) {
         errors_[j] = error;
-        residuals_[j] = std::ldexp(own[j], -static_cast<int>(of_b_[j]));
+        residuals_[j] = std::ldexp(norm_of(own, j, false), -static_cast<int>(of_b_[j]));
       }
     }
     z_ = solver_.solve_adjoint(std::move(r));
@@ -204,28 +205,31 @@ class WideSolve<T>::Search {
     }
     return r;
   }
-  double error_of(const Values& r, std::size_t column, double x_norm) const {
+  /// Of a column; `scaled`: with rows of A at equal size.
+  double norm_of(const Values& values, std::size_t column, bool scaled) const {
+    double norm = 0.0;
+    for (std::size_t i = 0; i < m_; ++i) {
+      const Wide value = values[i + column * m_];
+      norm = std::hypot(
+          norm, std::abs(scaled ? times_power<Wide>(value, solver_.exponents()[i]) : value));
+    }
+    return norm;
+  }
+  double error_of(const Values& r, const Values& own, std::size_t column, double x_norm) const {
     const auto first = r.begin() + static_cast<std::ptrdiff_t>(column * m_);
     Values one(first, first + static_cast<std::ptrdiff_t>(m_));
     if (solver_.is_truncated()) {
       const double norm = solver_.image_norm();
-      double size = 0.0;
-      for (const Wide value : one) {
-        size = std::hypot(size, std::abs(value));
-      }
-      return backward_error(norm, std::ldexp(x_norm, static_cast<int>(-solver_.common())), size,
-                            solver_.kept_norms_adjoint(one).front(),
+      return backward_error(norm, std::ldexp(x_norm, static_cast<int>(-solver_.common())),
+                            norm_of(r, column, false), solver_.kept_norms_adjoint(one).front(),
                             solver_.image_norms(one).front());
     }
-    // Rows of A at equal size.
-    double size = 0.0;
-    for (std::size_t i = 0; i < m_; ++i) {
-      size = std::hypot(size, std::abs(times_power<Wide>(one[i], solver_.exponents()[i])));
-    }
+    // With damping also one of the least squares problem whose residual is `own`.
+    const double size = norm_of(r, column, true);
     if (size == 0.0) {
       return 0.0;
     }
-    const double error = size / (solver_.norm() * x_norm);
+    const double error = size / std::hypot(solver_.norm() * x_norm, norm_of(own, column, true));
     return std::isfinite(error) ? error : std::numeric_limits<double>::quiet_NaN();
   }
 
@@ -405,7 +409,8 @@ Solved<T> WideSolve<T>::run(MatrixView<const T> b, const std::vector<double>& ma
       break;
     }
     step(search.get(), k, number == 0);
-    const std::vector<double> x_norms = column_norms<T>(rank_, tried_.columns_from(0, k));
+    const std::vector<double> x_norms =
+        column_norms<T>(rank_, tried_.block(0, 0, of_adjoint_.width(rank_.index()), k));
     const std::vector<T> shares = shares_of(k);
     const std::vector<T> below = rows_below(k);
     std::vector<std::int64_t> better(static_cast<std::size_t>(k));

@@ -281,12 +281,6 @@ class Call {
   void add(const Outcome& other) { programs::add_cost(outcome_, other); }
 
   bool look() {
-    if (mesh_.state().backend().memory() != Memory::host) {
-      throw Error(ErrorKind::unsupported,
-                  fmt::format("{} on a mesh of GPUs: it is for CPU devices so far, so use a mesh "
-                              "of these",
-                              name_));
-    }
     Plan plan = plan_of(problem_, dtype_of<T>, wanted_);
     if (gathers_) {
       plan.workspace_bytes += bytes_to_gather();
