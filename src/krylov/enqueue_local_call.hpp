@@ -20,6 +20,7 @@ namespace shardsolve::krylov {
 struct RoomLayout {
   std::int64_t sums = 0;
   std::int64_t column_factors = 0;
+  std::int64_t weak_factors = 0;
   std::int64_t hessenberg = 0;
   std::int64_t turnstile = 0;
   std::int64_t records = 0;
@@ -35,7 +36,8 @@ inline RoomLayout room_layout(const Problem& problem) {
   constexpr std::int64_t number = sizeof(Number);
   RoomLayout layout;
   layout.column_factors = most * number;
-  layout.hessenberg = layout.column_factors + (problem.cycle + 1) * number;
+  layout.weak_factors = layout.column_factors + (problem.cycle + 1) * number;
+  layout.hessenberg = layout.weak_factors + (problem.cycle + 1) * number;
   layout.turnstile = layout.hessenberg +
                      (table.hessenberg != nullptr ? table.hessenberg(problem.cycle) * number : 0);
   layout.records = layout.turnstile + static_cast<std::int64_t>(sizeof(std::int64_t));
@@ -198,6 +200,7 @@ class LocalSolve {
     return {.sums = reinterpret_cast<Number*>(begin + at.sums),
             .records = reinterpret_cast<Record*>(begin + at.records),
             .column_factors = reinterpret_cast<Number*>(begin + at.column_factors),
+            .weak_factors = reinterpret_cast<Number*>(begin + at.weak_factors),
             .hessenberg = reinterpret_cast<Number*>(begin + at.hessenberg),
             .turnstile = reinterpret_cast<std::uint32_t*>(begin + at.turnstile)};
   }

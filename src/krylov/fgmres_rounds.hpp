@@ -16,6 +16,8 @@ inline MethodTable rounds() {
           .then({act_save_best, UpdateKind::copy, vector_best, vector_x})
           // x += Z y
           .then({act_collect, UpdateKind::add_columns, vector_x, all_z})
+          .then({act_collect, UpdateKind::clear, v})
+          .then({act_collect, UpdateKind::add_weak_columns, v, all_z})
           .then({act_new_direction, UpdateKind::scale, v, vector_r, 0, 0})
           .then({act_next_direction, UpdateKind::scale, v, q, 0, 0})
           .then({act_iterate, UpdateKind::copy, this_v, v})
@@ -32,6 +34,7 @@ inline MethodTable rounds() {
                               .sum({act_always, z, z, 0, z_z})
                               .sum({act_measure_b, vector_b, vector_b, 0, b_b})
                               .sum({act_load_ones, z, vector_b, 0, b_b})
+                              .sum({act_collect, v, v, 0, v_v})
                               .sum({act_iterate, all_v, q, 1, sums_after_operator});
   const Program first = Program{.name = "orthogonalise"}
                             .then({act_half_step, UpdateKind::subtract_columns, q, all_v})

@@ -29,7 +29,8 @@ inline MethodTable rounds() {
           .then({step, UpdateKind::add_scaled, vector_x, w, 0, of_step})
           .then({step, UpdateKind::scale, vector_r, vector_r, 0, of_r})
           .then({step, UpdateKind::add_scaled, vector_r, v, 0, of_v_in_r})
-          .sum({act_advance, vector_r, vector_r, 0, r_r});
+          .sum({act_advance, vector_r, vector_r, 0, r_r})
+          .sum({step, w, w, 0, w_w});
   const Program basis =
       Program{.name = "basis"}
           .then({act_new_direction, UpdateKind::clear, w})

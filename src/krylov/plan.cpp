@@ -102,7 +102,7 @@ Plan plan_krylov_solve(const SlabLayout& layout, Dtype dtype, const krylov::Opti
   plan.workspace_bytes =
       element * layout.max_width() * (table.vectors + matrices * problem.cycle) +
       krylov::bytes_of_sums(layout, problem, element) +
-      static_cast<std::int64_t>(sizeof(krylov::Number)) * (hessenberg + problem.cycle + 1) +
+      static_cast<std::int64_t>(sizeof(krylov::Number)) * (hessenberg + 2 * (problem.cycle + 1)) +
       static_cast<std::int64_t>(sizeof(krylov::Record)) * problem.records +
       static_cast<std::int64_t>(sizeof(krylov::State)) + 1024 * layout.ranks();
   return plan;

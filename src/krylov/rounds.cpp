@@ -74,6 +74,7 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
   const std::uint32_t nobody = 0;
   room_.turnstile = const_cast<std::uint32_t*>(rank.upload(queue, &nobody, 1));
   room_.column_factors = rank.workspace<Number>(problem_.cycle + 1, 1).data();
+  room_.weak_factors = rank.workspace<Number>(problem_.cycle + 1, 1).data();
   if (const auto diagonal = m_.as_diagonal()) {
     vectors_.base[Vectors<T>::diagonal] = const_cast<T*>(diagonal->data());
   }

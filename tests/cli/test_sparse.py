@@ -271,7 +271,7 @@ def test_error_of_x_is_estimated(command, tmp_path):
         np.load(tmp_path / "x.npy")
     )
     assert result.code == 0 and report["residual"] <= 1e-6 and error > 0.1
-    assert 0.01 * error <= report["error_estimate"]
+    assert 0.1 * error <= report["error_estimate"]
     assert "x may have few correct digits or none" in report["message"]
     assert 1e3 < report["condition"] < 1.1e8
     assert "error estimate" in command(*SOLVE, "--rtol", 1e-6, "--force").out

@@ -386,7 +386,7 @@ def test_error_is_estimated_beside_the_residual():
     x, info = krylov.solve(CSR.of(np.diag(diagonal)), diagonal, rtol=1e-6, full_output=True)
     error = np.linalg.norm(x - 1) / np.linalg.norm(x)
     assert info.residual <= 1e-6 and error > 0.1
-    assert info.error_estimate >= 0.01 * error
+    assert info.error_estimate >= 0.1 * error
     assert 1e3 < info.condition < 1.1e8
     assert "x may have few correct digits or none" in info.message
 

@@ -273,7 +273,9 @@ Left<T> run_everywhere(Side& side, const Program& program, State state,
   for (int k = 0; k < 3; ++k) {
     factors.push_back({0.3 + k, is_complex<T> ? 0.7 - k : 0.0});
   }
-  const StateRoom room{.sums = sums.data(), .column_factors = factors.data()};
+  std::vector<krylov::Number> weak(factors.rbegin(), factors.rend());
+  const StateRoom room{
+      .sums = sums.data(), .column_factors = factors.data(), .weak_factors = weak.data()};
   SumTable<T> table{layout, 0, slots, fixed, left.parts.data(), offsets.data()};
   for (std::int64_t r = 0; r < ranks; ++r) {
     Vectors<T> vectors;
@@ -345,7 +347,7 @@ TYPED_TEST(EmulatedKrylov, EveryUpdate_HasTheBitsOfTheCpu) {
        {UpdateKind::clear, UpdateKind::copy, UpdateKind::add_scaled, UpdateKind::scale_add,
         UpdateKind::scale, UpdateKind::subtract, UpdateKind::divide, UpdateKind::ones,
         UpdateKind::random, UpdateKind::add_random, UpdateKind::add_columns,
-        UpdateKind::subtract_columns}) {
+        UpdateKind::subtract_columns, UpdateKind::add_weak_columns}) {
     const bool over_columns = kind >= UpdateKind::add_columns;
     const Program program =
         Program{.name = "update"}
@@ -731,6 +733,7 @@ class Solve {
     rank.records.assign(at(problem_.records), {});
     rank.room.sums = rank.numbers.data();
     rank.room.column_factors = rank.numbers.data() + 100;
+    rank.room.weak_factors = rank.numbers.data() + 150;
     rank.room.hessenberg = rank.numbers.data() + 200;
     rank.room.records = rank.records.data();
     rank.room.turnstile = &rank.turnstile;

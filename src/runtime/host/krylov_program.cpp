@@ -161,10 +161,11 @@ SHARDSOLVE_INLINE void update_rows(const Work<Real, width>& work, const Update& 
       break;
     case UpdateKind::add_columns:
     case UpdateKind::subtract_columns:
+    case UpdateKind::add_weak_columns:
       for (std::int64_t k = 0; k < work.state.columns; ++k) {
-        const Number h = work.room.column_factors[k];
+        const Number h = factor_of(update.kind, work.room, k);
         combine<Real, width>(
-            Coefficient<Real>(update.kind == UpdateKind::add_columns ? h : krylov::negated(h)),
+            Coefficient<Real>(update.kind == UpdateKind::subtract_columns ? krylov::negated(h) : h),
             work.column(update.a, k, row), y, y, count);
       }
       break;

@@ -11,8 +11,9 @@
 namespace shardsolve::krylov::fgmres {
 
 enum Reduction : int { after_operator, after_first, after_second, reductions };
-/// ||q||^2; ||z||^2; ||b||^2, or <z, b>; then <v_k, q> for each column.
-enum AfterOperator : int { q_q, z_z, b_b, sums_after_operator };
+/// ||q||^2; ||z||^2; ||b||^2, or <z, b>; ||v||^2 of v = Z y that A makes small; then <v_k, q> for
+/// each column.
+enum AfterOperator : int { q_q, z_z, b_b, v_v, sums_after_operator };
 /// The second <v_k, q> for each column.
 enum AfterFirst : int { sums_after_first };
 /// ||q||^2.
@@ -42,6 +43,39 @@ struct Hessenberg {
   }
 };
 
+/// y with a small ||R y||, and that norm, which is ||A Z y||: R y = w, R^H w = d, where d has
+/// entries of size 1 that make w grow (A. K. Cline, C. B. Moler, G. W. Stewart, J. H. Wilkinson,
+/// SIAM J. Numer. Anal. 16 (1979) 368). ||y|| = 1.
+SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline double find_weak(const Hessenberg& r,
+                                                                std::int64_t columns, Number* y) {
+  double norm_w = 0.0;
+  for (std::int64_t i = 0; i < columns; ++i) {
+    Number sum{};  // of what is known of R^H w
+    for (std::int64_t k = 0; k < i; ++k) {
+      sum = multiply_add(conjugated(r.h(k, i)), y[k], sum);
+    }
+    const double size = magnitude(sum);
+    const Number d = size > 0.0 ? scaled(-1.0 / size, sum) : Number{1.0, 0.0};
+    y[i] = divided(minus(d, sum), conjugated(r.h(i, i)));
+    const double grown = magnitude(y[i]);
+    norm_w = root(fused_multiply_add(norm_w, norm_w, grown * grown));
+  }
+  double norm_y = 0.0;
+  for (std::int64_t i = columns - 1; i >= 0; --i) {
+    Number sum = scaled(1.0 / norm_w, y[i]);
+    for (std::int64_t k = i + 1; k < columns; ++k) {
+      sum = multiply_add(negated(r.h(i, k)), y[k], sum);
+    }
+    y[i] = divided(sum, r.h(i, i));
+    const double grown = magnitude(y[i]);
+    norm_y = root(fused_multiply_add(norm_y, norm_y, grown * grown));
+  }
+  for (std::int64_t i = 0; i < columns; ++i) {
+    y[i] = scaled(1.0 / norm_y, y[i]);
+  }
+  return 1.0 / norm_y;
+}
+
 /// In the next round x += Z y with the first `columns` of the cycle, before all else; y goes where
 /// kernels take factors of columns from.
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void collect(const Problem& problem, State& state,
@@ -56,6 +90,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void collect(const Problem& probl
     }
     y[i] = divided(sum, r.h(i, i));
   }
+  state.weak_product = columns > 0 ? find_weak(r, columns, room.weak_factors) : 0.0;
   state.columns = columns;
   state.collects = columns > 0 ? 1 : 0;
 }
@@ -64,6 +99,9 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
                                                                         State& state,
                                                                         const StateRoom& room,
                                                                         const Number* sums) {
+  if ((state.actions & act_collect) != 0 && is_finite(state.weak_product)) {
+    note_gain(problem, state, root(sums[v_v].re), state.weak_product);
+  }
   if ((state.actions & act_load_ones) != 0) {
     judge_last_product(problem, state, room, sums[z_z].re, sums[q_q].re, sums[b_b]);
     return;

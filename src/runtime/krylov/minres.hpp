@@ -17,8 +17,8 @@
 namespace shardsolve::krylov::minres {
 
 enum Reduction : int { after_operator, after_preconditioner, reductions };
-/// <z, q>, of a probe <v, q>; ||z||^2; ||q||^2; ||b||^2, or <z, b>; ||r||^2.
-enum AfterOperator : int { z_q, z_z, q_q, b_b, r_r, sums_after_operator };
+/// <z, q>, of a probe <v, q>; ||z||^2; ||q||^2; ||b||^2, or <z, b>; ||r||^2; ||w||^2.
+enum AfterOperator : int { z_q, z_z, q_q, b_b, r_r, w_w, sums_after_operator };
 /// <M v, v>, of a probe <z, M v>; ||M v||^2; ||v||^2.
 enum AfterPreconditioner : int { y_v, y_y, v_v, sums_after_preconditioner };
 /// coefficient[...]: of v and v- in v+; then, over both, of w-, w, their sum; of w+ in x; of r and
@@ -39,6 +39,9 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
                                                                         State& state,
                                                                         const StateRoom& room,
                                                                         const Number* sums) {
+  if ((state.actions & (act_advance | act_collect)) != 0 && state.lanczos.has_no_m != 0) {
+    note_gain(problem, state, root(sums[w_w].re), 1.0);  // A w is a unit vector
+  }
   if ((state.actions & (act_probe_first | act_probe_second)) != 0) {
     judge_operator_probe(problem, state, room, sums[z_q], sums[z_z].re, sums[q_q].re);
     return;
@@ -103,28 +106,6 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
   state.skip_preconditioner = 0;
 }
 
-/// R gets a column, of which a3, a2 and a1 are not 0. ||R^-1|| is estimated from below by w = R^-H
-/// y with ||y|| = 1, of which it is enough to know the norm and the last rows: y is extended by the
-/// two numbers that make w longest (I. S. Duff, C. Voemel, BIT 42 (2002) 300). Without M, R has the
-/// singular values of A on the Krylov space.
-SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void extend_inverse(Lanczos& l, double a1, double a2,
-                                                                   double a3) {
-  const double above = fused_multiply_add(a3, l.inverse_row_before, a2 * l.inverse_row) / a1;
-  const double last = 1.0 / a1;
-  // The larger eigenvalue of [old, mixed; mixed, next], and its eigenvector.
-  const double old = fused_multiply_add(above, above, l.inverse_squared);
-  const double mixed = -above * last;
-  const double next = last * last;
-  const double half = 0.5 * (old - next);
-  const double apart = root(fused_multiply_add(half, half, mixed * mixed));
-  const double share = apart > 0.0 ? 0.5 + 0.5 * (half / apart) : 0.0;
-  const double of_old = root(share);
-  const double of_next = root(1.0 - share) * (mixed < 0.0 ? -1.0 : 1.0);
-  l.inverse_squared = 0.5 * (old + next) + apart;
-  l.inverse_row_before = of_old * l.inverse_row;
-  l.inverse_row = fused_multiply_add(-of_old, above, of_next * last);
-}
-
 /// The rotations that gamma+ brings, and the updates of the round behind.
 SHARDSOLVE_HOST_DEVICE inline void rotate(State& state, double gamma_next) {
   Lanczos& l = state.lanczos;
@@ -132,7 +113,6 @@ SHARDSOLVE_HOST_DEVICE inline void rotate(State& state, double gamma_next) {
   const double a1 = root(fused_multiply_add(a0, a0, gamma_next * gamma_next));
   const double a2 = fused_multiply_add(l.sine, l.delta, l.cosine_before * l.cosine * l.gamma);
   const double a3 = l.sine_before * l.gamma;
-  extend_inverse(l, a1, a2, a3);
   const double cosine = a0 / a1;
   const double sine = gamma_next / a1;
   const double eta = -sine * l.eta;
@@ -259,14 +239,15 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     plan_recovery(state, Status::stagnated, 0.0, Seen::under_way);
     return;
   }
-  if (!is_fresh && square == sums[v_v].re) {  // there is no M
-    note_gain(problem, state, root(l.inverse_squared), 1.0);
+  if (square != sums[v_v].re) {
+    l.has_no_m = 0;
   }
   idle(state);
   state.phase = Phase::iterate;
   state.skip_operator = 0;
   if (is_fresh) {
     start_lanczos(state, root(square));
+    l.has_no_m = square == sums[v_v].re ? 1 : 0;
     state.is_fresh = 0;
     state.actions |= act_new_direction | act_iterate;
     return;

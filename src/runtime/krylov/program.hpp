@@ -22,9 +22,16 @@ enum class UpdateKind : std::uint8_t {
   ones,              ///< y = 1
   random,            ///< y = random numbers in [-1, 1), of stream `coefficient`
   add_random,        ///< y = y + c (random numbers of the stream state.seed)
-  add_columns,       ///< y = y + sum of h_k a_k, k < state.columns, h in the state's room
+  add_columns,       ///< y = y + sum of h_k a_k, k < state.columns, h the room's column_factors
   subtract_columns,  ///< y = y - sum of h_k a_k
+  add_weak_columns,  ///< y = y + sum of h_k a_k, h the room's weak_factors
 };
+
+/// h_k of an update over columns, as it is stored.
+SHARDSOLVE_HOST_DEVICE inline Number factor_of(UpdateKind kind, const StateRoom& room,
+                                               std::int64_t k) {
+  return (kind == UpdateKind::add_weak_columns ? room.weak_factors : room.column_factors)[k];
+}
 
 /// A flag of the state because of which an update is left out.
 enum class Unless : std::uint8_t { never, skip_preconditioner, skip_second_preconditioner };

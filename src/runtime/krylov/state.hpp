@@ -110,11 +110,8 @@ struct Lanczos {
   double sine = 0.0;
   double sine_before = 0.0;
   double product_norm = 0.0;  ///< ||A z||
-  /// ||R^-1||^2 from below, R of the rotated matrix; and the last two rows of w that shows it.
-  double inverse_squared = 0.0;
-  double inverse_row = 0.0;
-  double inverse_row_before = 0.0;
-  double first_root = -1.0;  ///< ||A r|| / ||r|| of the first residual, in the norm of M
+  std::int32_t has_no_m = 0;  ///< all M v so far were v
+  double first_root = -1.0;   ///< ||A r|| / ||r|| of the first residual, in the norm of M
 };
 
 /// A power of two that products with A or M are multiplied by.
@@ -189,6 +186,7 @@ struct State {
   Number omega;
   double norm_shadow = 0.0;
   double product_norm = 0.0;    ///< fgmres: ||A z||
+  double weak_product = 0.0;    ///< fgmres: ||A Z y|| of the factors `weak` in the room
   std::int32_t collects = 0;    ///< cg, fgmres: the next round begins with act_collect
   Lanczos lanczos;              ///< minres
   double direction_norm = 0.0;  ///< cg: ||p||^2 in the norm of M^-1
@@ -217,6 +215,7 @@ struct StateRoom {
   Number* sums = nullptr;              ///< of the reduction under way
   Record* records = nullptr;           ///< the log, a ring
   Number* column_factors = nullptr;    ///< fgmres: of the sums over columns, `cycle` + 1
+  Number* weak_factors = nullptr;      ///< fgmres: of a vector that A makes small, likewise
   Number* hessenberg = nullptr;        ///< fgmres: see fgmres.hpp
   std::uint32_t* turnstile = nullptr;  ///< GPUs: counts blocks of a kernel, 0 between kernels
 };

@@ -237,7 +237,8 @@ class ThreadRows {
         break;
       case UpdateKind::add_columns:
       case UpdateKind::subtract_columns:
-        add_columns(y, update.a, kind == UpdateKind::subtract_columns);
+      case UpdateKind::add_weak_columns:
+        add_columns(y, update.a, kind);
         break;
     }
     E* const target = call_.vectors.at(update.target, state_) + first_;
@@ -300,10 +301,11 @@ class ThreadRows {
     }
   }
 
-  __device__ void add_columns(E (&y)[rows_a_thread], int vector, bool negative) const {
+  __device__ void add_columns(E (&y)[rows_a_thread], int vector, UpdateKind kind) const {
     for (std::int64_t k = 0; k < state_.columns; ++k) {
-      const Number h = call_.room.column_factors[k];
-      const Coefficient<RealPart<E>> factor(negative ? krylov::negated(h) : h);
+      const Number h = factor_of(kind, call_.room, k);
+      const Coefficient<RealPart<E>> factor(
+          kind == UpdateKind::subtract_columns ? krylov::negated(h) : h);
       E a[rows_a_thread];
       fetch_column(a, vector, k);
 #pragma unroll
