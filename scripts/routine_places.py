@@ -168,7 +168,7 @@ ROUTINES = (
 # Public names of Python that are no routines of their own, and commands that solve nothing.
 NO_ROUTINES = {
     "cholesky", "eigvalsh", "last_failures", "load_factor", "matrix_function", "matrix_rank",
-    "natural", "progress", "register", "save_factor", "set_timeout", "slogdet", "trace",
+    "natural", "progress", "register", "save_factor", "set_timeout", "slogdet", "trace", "watch",
     "trace_function",
 }  # fmt: skip
 NO_ROUTINE_COMMANDS = {"bench", "compare_logs", "diagnose", "doctor", "replay", "tune"}

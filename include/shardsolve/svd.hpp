@@ -39,10 +39,9 @@ struct SingularValues {
 /// once. About 60 k^3 multiplications and additions beside eigh's (complex: four times as much),
 /// and 4 m n k more for QR. Singular values are within a few u of ||A||, as LAPACK's are. Workspace
 /// and memory of the call: plan_svd(), refused with both figures if it is not there. The same bits
-/// on every run with the same ranks and boundaries. On CPU devices alone: a mesh of GPUs lacks
-/// kernels for it. Throws Error: unsupported on GPUs, before any work; invalid_argument if A has no
-/// rows or columns, shapes or boundaries do not fit, or layouts not the mesh; out_of_memory,
-/// cancelled, communication. Y. Nakatsukasa, N. J. Higham, SIAM J. Sci. Comput. 35 (2013) A1325.
+/// on every run with the same ranks and boundaries. Throws Error: invalid_argument if A has no rows
+/// or columns, shapes or boundaries do not fit, or layouts not the mesh; out_of_memory, cancelled,
+/// communication. Y. Nakatsukasa, N. J. Higham, SIAM J. Sci. Comput. 35 (2013) A1325.
 template <Scalar T>
 SHARDSOLVE_EXPORT SingularValues<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
                                         RowBlocks<T> v, const RunOptions& options = {});

@@ -26,6 +26,7 @@ from shardsolve._library import register
 from shardsolve._lu import LuFactor, det, lu_factor, lu_solve
 from shardsolve._matrix_functions import matrix_function, trace_function
 from shardsolve._natural import cholesky
+from shardsolve._processes import watch
 from shardsolve._qr import least_squares, lstsq, pinv, qr, ridge
 from shardsolve._records import EighInfo, Info, LinAlgError, SolverError, Status
 from shardsolve._session import progress, set_timeout, trace
@@ -74,6 +75,7 @@ __all__ = [
     "svdvals",
     "trace",
     "trace_function",
+    "watch",
 ]
 try:
     __version__ = _metadata.version("shardsolve")

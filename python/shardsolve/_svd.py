@@ -105,7 +105,7 @@ def svd(
 def svdvals(
     a: jax.Array, *, mesh: Mesh | None = None, axis_name: AxisName | None = None
 ) -> jax.Array:
-    """The singular values of a alone, in less time and memory; on CPU devices.
+    """The singular values of a alone, in less time and memory.
 
     Args:
         a: As in `svd`.
@@ -132,7 +132,7 @@ def matrix_rank(
     mesh: Mesh | None = None,
     axis_name: AxisName | None = None,
 ) -> jax.Array:
-    """How many singular values are above rtol times the largest; on CPU devices.
+    """How many singular values are above rtol times the largest.
 
     Args:
         a: As in `svd`.

@@ -58,6 +58,7 @@ from shardsolve._krylov_rounds import (
     Place,
     default_rtol,
 )
+from shardsolve._processes import wait_together
 from shardsolve._sparse import CSR
 from shardsolve._words import accepts
 
@@ -193,13 +194,17 @@ def solve(
         require_linear(operator, right, place)
     unseen = _nan_of_failures(on_failure, (operator, m, right, start))
     fill = Fill(x=unseen and not (full_output and on_failure == "raise"), derivatives=unseen)
-    x, *rest = _run(operator, m, right, start, asked, place, fill)
-    info = KrylovInfo(*rest)
-    x = jax.tree.map(place_like, unravel(x), b_like)
-    if full_output:
-        return x, info
-    if on_failure == "raise":
-        raise_if_not_converged(info.report)
+
+    def run() -> tuple[Any, KrylovInfo]:
+        x, *rest = _run(operator, m, right, start, asked, place, fill)
+        return jax.tree.map(place_like, unravel(x), b_like), KrylovInfo(*rest)
+
+    if full_output or on_failure != "raise":
+        x, info = run()
+        return (x, info) if full_output else x
+    # where arrays are traced nobody waits
+    x, info = run() if isinstance(right, jax.core.Tracer) else wait_together(right, run)
+    raise_if_not_converged(info.report)
     return x
 
 

@@ -17,12 +17,13 @@ import time
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import shardsolve
-from shardsolve import _library, natural
+from shardsolve import _library, krylov, natural
 
 PART, NUMBER, PROCESSES = sys.argv[1], *map(int, sys.argv[2:4])
 COORDINATOR, FOLDER = sys.argv[4:6]
@@ -291,6 +292,34 @@ def lose_in_a_loop(signal_number: int) -> None:
     sys.exit(1)
 
 
+def lose_in_rounds(signal_number: int, in_jit: bool) -> None:
+    """The last process is lost somewhere in Krylov solves, whose sums are XLA's alone."""
+    n = 512 * DEVICES
+    off = np.full(n - 1, -1.0)
+    a = krylov.CSR.of(scipy.sparse.diags([off, np.full(n, 2.5), off], [-1, 0, 1]))
+    b = put(np.ones(n), mesh=jax.make_mesh((DEVICES,), ("x",), axis_types=(AxisType.Explicit,)))
+    step = jax.jit(lambda b: krylov.solve(a, b))
+    shardsolve.set_timeout(2)
+    begin = last = time.monotonic()
+    try:
+        with shardsolve.watch(MESH) as watched:
+            jax.block_until_ready(step(b) if in_jit else krylov.solve(a, b))
+            if NUMBER == PROCESSES - 1:
+                threading.Timer(3, lambda: os.kill(os.getpid(), signal_number)).start()
+            while last < begin + 60:
+                if in_jit:
+                    watched.run(step, b)
+                else:
+                    krylov.solve(a, b)
+                last = time.monotonic()
+        text = "no error"
+    except Exception as error:
+        status = getattr(getattr(error, "status", None), "name", type(error).__name__)
+        text = f"{status} " + " ".join(str(error).split())
+    print(f"REPORT {time.monotonic() - last:.1f} {text}", flush=True)
+    sys.exit(1)
+
+
 parts = {
     part.__name__: part
     for part in (
@@ -302,6 +331,8 @@ if PART in ("kill", "stop", "cut"):
     lose({"kill": 9, "stop": 19, "cut": None}[PART])
 if PART.endswith("-in-a-loop"):
     lose_in_a_loop({"kill": 9, "stop": 19}[PART.split("-")[0]])
+if "-in-rounds" in PART:
+    lose_in_rounds({"kill": 9, "stop": 19}[PART.split("-")[0]], PART.endswith("of-jit"))
 for name in PART.split(","):
     parts[name]()
 np.savez(f"{FOLDER}/{PROCESSES}-{NUMBER}.npz", **saved)

@@ -295,3 +295,23 @@ def test_Process_ThatIsLostBetweenCallsOnGpus_IsNamedAndTheOthersEnd(devices, ho
     assert "rank 1 " in text, report
     assert float(seconds) < 2 + 3, report
     assert running[0].returncode == 1, printed
+
+
+@pytest.mark.parametrize("how", ["kill-in-rounds", "stop-in-rounds-of-jit"])
+@pytest.mark.parametrize("devices", EACH[:2])
+def test_Process_ThatIsLostInAKrylovSolve_IsNamedAndTheOthersEnd(devices, how, tmp_path):
+    """Outside of jit by the solve itself, inside by `watch`: only XLA waits there."""
+    running = start(how, devices, 2, tmp_path)
+    try:
+        printed = running[0].communicate(timeout=SECONDS)[0]
+    finally:
+        for process in running:
+            process.kill()  # also one that is stopped
+            process.communicate()
+    report = next((line for line in printed.splitlines() if line.startswith("REPORT")), printed)
+    _, seconds, status, text = report.split(maxsplit=3)
+    assert status == "COMMUNICATION", report
+    assert f"process 1 (pid {running[1].pid} at " in text, report
+    assert ("silent" in text) == how.startswith("stop"), report
+    assert float(seconds) < 2 + 2 + 3, report
+    assert running[0].returncode == 1, printed

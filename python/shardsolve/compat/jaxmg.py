@@ -4,7 +4,7 @@ Of JAXMg 0.0.9 and 1.4.1, as far as these agree with each other: `potrs`, `potri
 `_shardmap_ctx` forms, and `potri_symmetrize`. What is different: the devices may be CPUs, one
 process may drive them all, `T_A` may be anything (the largest block, up to 1024; no condition on
 the shape), there is no padding to choose, and gradients exist. And of 1.4.1 `lu_solve`, `qr`,
-`least_squares`, `gesvd` and `polar`, the last four on CPU devices.
+`least_squares`, `gesvd` and `polar`.
 
 `install()` lets `import jaxmg` find this module, for code of others that imports it by that name.
 """

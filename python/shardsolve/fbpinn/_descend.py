@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from shardsolve._processes import Processes
 from shardsolve._records import SolverError, Status
 from shardsolve.fbpinn._block import Block, State, initial_key, parts_of_loss, trained_part
 from shardsolve.fbpinn._cells import Cells, cells_of
@@ -27,7 +28,6 @@ from shardsolve.fbpinn._moving import MovingSetup
 from shardsolve.fbpinn._optimisers import method_of
 from shardsolve.fbpinn._options import PlacementCosts
 from shardsolve.fbpinn._portable import Portable
-from shardsolve.fbpinn._processes import Processes
 from shardsolve.fbpinn._progress import Progress
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._signals import Signals

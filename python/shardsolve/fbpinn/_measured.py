@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shardsolve._processes import Processes
 from shardsolve.fbpinn._loss_setup import Setup
 from shardsolve.fbpinn._parameters import Parameters
-from shardsolve.fbpinn._processes import Processes
 
 _NANO = 1e9
 

@@ -1,10 +1,11 @@
-"""The processes of a mesh that train together: what they agree on, and who of them is lost."""
+"""The processes of a mesh that work together: what they agree on, and who of them is lost."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -12,8 +13,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from shardsolve import _library
 from shardsolve._records import SolverError, Status
-from shardsolve.fbpinn._watch import Watch
+from shardsolve._watch import Watch
 
 _WORDS = 16  # 32-bit numbers of each process at a time, always as many: one compiled program
 _LONGEST_NAP = 0.02  # seconds
@@ -40,8 +42,8 @@ class Processes:
         if self.mine not in self.numbers:
             raise ValueError(
                 f"a mesh without devices of this process ({self.mine}) given: each process that "
-                "trains has devices in it; pass a mesh of jax.devices(), or one of "
-                "jax.local_devices() to train alone"
+                "takes part has devices in it; pass a mesh of jax.devices(), or one of "
+                "jax.local_devices() to work alone"
             )
         self._first_devices = [of_each.index(number) for number in self.numbers if of_each]
         self.mesh = mesh
@@ -109,7 +111,7 @@ class Processes:
             failed = time.monotonic()
             while self._watch is not None and time.monotonic() - failed < _PATIENCE:
                 if self._watch.lost:
-                    raise SolverError(self._watch.lost, Status.COMMUNICATION) from error
+                    raise _loss(self._watch) from error
                 time.sleep(_LONGEST_NAP)
             raise
 
@@ -122,7 +124,7 @@ class Processes:
             if watch.lost:
                 lost_at = min(lost_at, now)
             if now - lost_at > _PATIENCE:
-                raise SolverError(watch.lost, Status.COMMUNICATION)
+                raise _loss(watch)
             time.sleep(min(_LONGEST_NAP, max(1e-4, (now - begin) / 200)))
 
     def require_same(self, parts: dict[str, str]) -> None:
@@ -139,5 +141,76 @@ class Processes:
                     )
 
 
+def _loss(watch: Watch) -> SolverError:
+    """The error; JAX would wait for the process that is lost when this one ends."""
+    _library.end_without_waiting(at_once=True)
+    return SolverError(watch.lost, Status.COMMUNICATION)
+
+
 def _same(array: jax.Array) -> jax.Array:
     return array
+
+
+class Watched:
+    """What `watch` gives: calls functions, and names a process that is lost meanwhile."""
+
+    def __init__(self, processes: Processes):
+        self._processes = processes
+
+    def run(self, function: Callable[..., Any], *given: Any) -> Any:
+        """Calls `function(*given)`, waits for the arrays that it returns, and returns them.
+
+        Raises:
+            SolverError: If a process is lost that they wait for: it is named (`COMMUNICATION`).
+        """
+        return self._processes.run(function, *given)
+
+
+@contextlib.contextmanager
+def watch(mesh: Mesh) -> Iterator[Watched]:
+    """The processes of a mesh watch each other, so that one that is lost is named.
+
+    For programs of several processes (`jax.distributed`) that wait where only XLA waits: for
+    Krylov solves in `jit`, for losses of networks, for collectives of their own. On GPUs XLA waits
+    for a lost process without end. Each process connects to the first one by TCP and sends a sign
+    of life twice a second. Nothing if the mesh has one process.
+
+        with shardsolve.watch(mesh) as watched:
+            for _ in range(1000):
+                state = watched.run(step, state)
+
+    Every process of the mesh enters and leaves with the others. After an error nothing more can be
+    computed together, and the program ends with exit code 1 where XLA would wait for ever.
+
+    Args:
+        mesh: With devices of this process among others.
+
+    Raises:
+        SolverError: If not all processes reach the first one by TCP (`COMMUNICATION`).
+        TypeError, ValueError: If it is no mesh, or has no device of this process.
+    """
+    if not isinstance(mesh, Mesh):
+        raise TypeError(f"a {type(mesh).__name__} was given; pass a jax.sharding.Mesh")
+    with Processes(mesh) as processes:
+        if processes.warnings:
+            raise SolverError(" ".join(processes.warnings), Status.COMMUNICATION)
+        yield Watched(processes)
+
+
+_of_lists: dict[tuple[int, ...], Processes] = {}
+
+
+def wait_together(x: jax.Array, waited_for: Callable[[], Any]) -> Any:
+    """What a function of XLA's work returns; names a process of x's devices that is lost meanwhile.
+
+    All processes of x come here in the same order. They watch each other from the first time on,
+    until they end.
+    """
+    cut = x.sharding
+    if x.is_fully_addressable or not isinstance(cut, NamedSharding):
+        return waited_for()
+    mesh = Mesh(cut.mesh.devices, cut.mesh.axis_names)
+    numbers = tuple(dict.fromkeys(device.process_index for device in mesh.devices.flat))
+    if numbers not in _of_lists:
+        _of_lists[numbers] = Processes(mesh).__enter__()
+    return _of_lists[numbers].run(waited_for)

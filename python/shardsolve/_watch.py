@@ -71,7 +71,7 @@ class Watch:
         self._start(self._signs)
 
     def end(self, in_order: bool) -> None:
-        """No more is watched. The others hear whether training has ended here, or an exception."""
+        """No more is watched. The others hear whether the work has ended here, or an exception."""
         self._over.set()
         self._tell(_ENDS if in_order else _LEAVES)
         with self._lock:
@@ -124,7 +124,7 @@ class Watch:
                     if line == _ENDS:
                         return
                     if line == _LEAVES:
-                        self._lose(f"{name} has left the training: its own output says why")
+                        self._lose(f"{name} has left the others: its own output says why")
                         return
                     if line != _ALIVE:
                         self._lose(line.decode().strip())
