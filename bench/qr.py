@@ -93,7 +93,7 @@ def main() -> None:
                 continue
             our_run = ours(job, placed, b if options.platform == "cpu" else sides)
             on_cpu = options.platform == "cpu"
-            their_run = of_numpy(job, a, b) if on_cpu else of_jax(job, placed, sides)
+            their_run = of_numpy(job, a, b) if on_cpu else of_jax(job, jnp.asarray(a), sides)
             our_run(), their_run()  # compile
             pairs = [(seconds(our_run), seconds(their_run)) for _ in range(options.runs)]
             best = [min(side) for side in zip(*pairs, strict=True)]

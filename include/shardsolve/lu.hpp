@@ -73,8 +73,10 @@ enum class Transpose : std::uint8_t {
 /// long again for the residual with A, in twice the precision (of more than eight right-hand sides
 /// that of the worst alone; of the others by the BLAS); while it says that X is not as accurate as
 /// rounding allows, by the norm or in one equation, up to three steps of refinement follow. The
-/// outcome has the backward error, that by components, and the growth. Where either is too large to
-/// rely on X the status is `inaccurate`; `b` then holds what was computed, as it does on overflow.
+/// outcome has the backward error, that by components, and the growth. Where the error stays above 10 u
+/// or the growth is above 1 / sqrt(u), X is that of a QR factorisation of A, if there is memory for
+/// it (plan_least_squares); else the status is `inaccurate`, and there is no X to rely on. `b` then
+/// is as it was, or holds what was computed, as it does on overflow.
 /// Right-hand sides with NaN or Inf are refused (outcome, `b` intact). Workspace on each rank: n x
 /// min(k, tile) elements seven times. Throws Error: invalid_argument if the factor's outcome is not
 /// ok, if A was overwritten or shapes differ, and as above.
@@ -84,8 +86,9 @@ SHARDSOLVE_EXPORT Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightH
                                    Transpose transpose = Transpose::none);
 
 /// Reciprocal condition number in the 1-norm, as of cholesky.hpp, by solves with A and A^H: about
-/// five. With `transpose` that of A^T or A^H, which is that of A in the infinity norm. Of the
-/// matrix that L U is: with a growth as of `inaccurate` not of A. 0 for a singular matrix. Throws
+/// five. With `transpose` that of A^T or A^H, which is that of A in the infinity norm. Where the
+/// growth is above 1 / sqrt(u), L U is another matrix: then that of R of A = Q R, columns scaled, if
+/// there is memory for it. 0 for a singular matrix. Throws
 /// Error(invalid_argument) if there is no factor.
 template <Scalar T>
 SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const LuFactor<T>& factor,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -19,6 +22,7 @@ from shardsolve._watch import Watch
 
 _WORDS = 16  # 32-bit numbers of each process at a time, always as many: one compiled program
 _LONGEST_NAP = 0.02  # seconds
+_BETWEEN = 0.1  # seconds from one look at who is lost to the next
 # Seconds after a process was lost in which what it has taken part in ends, and after a collective
 # has failed in which it is known who was lost.
 _PATIENCE = 2.0
@@ -51,6 +55,8 @@ class Processes:
         self.is_first = self.mine == self.numbers[0]
         self.warnings: list[str] = []
         self._watch: Watch | None = None
+        self._over = threading.Event()
+        self._calling_since: float | None = None  # of a function that has not returned yet
 
     def __enter__(self) -> Self:
         if self.are_several:
@@ -66,6 +72,8 @@ class Processes:
                 )
             else:
                 self._watch = watch
+                name = "shardsolve watch"
+                threading.Thread(target=self._end_when_stuck, name=name, daemon=True).start()
         return self
 
     def __exit__(
@@ -74,8 +82,31 @@ class Processes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._over.set()
         if self._watch is not None:
             self._watch.end(kind is None)
+
+    def _end_when_stuck(self) -> None:
+        """Ends this process where a call of XLA waits for one that is lost: nobody can leave it.
+
+        On GPUs a program with a loop is such a call: it returns when the loop is done.
+        """
+        assert self._watch is not None
+        while not self._watch.lost:
+            if self._over.wait(_BETWEEN):
+                return
+        lost_at = time.monotonic()
+        while not self._over.wait(_BETWEEN):
+            since = self._calling_since
+            if since is not None and time.monotonic() - max(since, lost_at) > 2 * _PATIENCE:
+                print(
+                    f"shardsolve: {self._watch.lost}. XLA waits for it in a call that does not "
+                    "end, so this process ends, too",
+                    file=sys.stderr,
+                )
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(1)
 
     def gathered(self, given: Any) -> np.ndarray:
         """(processes, numbers): up to 16 32-bit numbers of each process, known to all."""
@@ -103,7 +134,11 @@ class Processes:
         if not self.are_several:
             return jax.block_until_ready(function(*given))
         try:
-            found = function(*given)
+            self._calling_since = time.monotonic()
+            try:
+                found = function(*given)
+            finally:
+                self._calling_since = None
             if self._watch is not None:
                 self._wait(self._watch, found)
             return jax.block_until_ready(found)
@@ -162,6 +197,7 @@ class Watched:
 
         Raises:
             SolverError: If a process is lost that they wait for: it is named (`COMMUNICATION`).
+                See `watch` for calls that nobody can leave.
         """
         return self._processes.run(function, *given)
 
@@ -180,7 +216,9 @@ def watch(mesh: Mesh) -> Iterator[Watched]:
                 state = watched.run(step, state)
 
     Every process of the mesh enters and leaves with the others. After an error nothing more can be
-    computed together, and the program ends with exit code 1 where XLA would wait for ever.
+    computed together, and the program ends with exit code 1 where XLA would wait for ever. On GPUs
+    XLA may wait inside of the call, which nobody can leave (loops, Krylov solves): the process then
+    says on standard error who is lost, and ends with exit code 1.
 
     Args:
         mesh: With devices of this process among others.

@@ -97,9 +97,9 @@ std::string nearly_singular(const Location&) {
 }
 
 std::string inaccurate(const Location&) {
-  return "elimination with row exchanges lost too many digits on this matrix, and refinement did "
-         "not bring them back: there is no answer to rely on; exchange or scale rows or columns, "
-         "or use a wider dtype";
+  return "elimination with row exchanges lost too many digits on this matrix, and neither "
+         "refinement nor QR, if there was memory for it, brought them back: there is no answer to "
+         "rely on; exchange or scale rows or columns, use a wider dtype, or lstsq";
 }
 
 std::string rank_deficient(const Location&) {

@@ -304,14 +304,17 @@ def test_Process_ThatIsLostInAKrylovSolve_IsNamedAndTheOthersEnd(devices, how, t
     running = start(how, devices, 2, tmp_path)
     try:
         printed = running[0].communicate(timeout=SECONDS)[0]
+        ended = time.time()
     finally:
         for process in running:
             process.kill()  # also one that is stopped
             process.communicate()
-    report = next((line for line in printed.splitlines() if line.startswith("REPORT")), printed)
-    _, seconds, status, text = report.split(maxsplit=3)
-    assert status == "COMMUNICATION", report
-    assert f"process 1 (pid {running[1].pid} at " in text, report
-    assert ("silent" in text) == how.startswith("stop"), report
-    assert float(seconds) < 2 + 2 + 3, report
+    named = f"process 1 (pid {running[1].pid} at "
+    report = next((line for line in printed.splitlines() if named in line), None)
+    assert report is not None, printed
+    # XLA for GPUs waits where Python cannot raise
+    assert report.startswith("REPORT COMMUNICATION") or devices.platform == "cuda", printed
+    assert ("silent" in report) == how.startswith("stop"), report
+    lost = next(float(line.split()[1]) for line in printed.splitlines() if line[:4] == "LOST")
+    assert ended - lost < 2 + 4 + 4, printed  # the limit, patience, and a machine with other work
     assert running[0].returncode == 1, printed

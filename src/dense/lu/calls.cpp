@@ -2,6 +2,7 @@
 // program that all ranks run.
 
 #include "core/each_dtype.hpp"
+#include "dense/lu/by_qr.hpp"
 #include "dense/lu/certified_solve.hpp"
 #include "dense/lu/factor.hpp"
 #include "dense/lu/solve.hpp"
@@ -231,7 +232,14 @@ runtime::Op op_of(Transpose transpose) {
               "lu_solve was given a value of Transpose that this version does not have");
 }
 
-/// Of op(A), in the 1-norm.
+/// Whether there is memory for QR beside what a plan takes. QR has kernels wherever LU has.
+bool may_ask_qr(const Mesh& mesh, const SlabLayout& layout, const Plan& plan, Dtype dtype,
+                std::int64_t columns) {
+  const std::int64_t bytes = plan.workspace_bytes + by_qr_bytes(layout, dtype, columns);
+  return programs::memory_for(mesh, bytes) >= bytes;
+}
+
+/// Of op(A), in the 1-norm; of its R where the factor is one of another matrix.
 template <Scalar T>
 Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptions& options,
                            Transpose transpose) {
@@ -239,11 +247,20 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptio
   const SlabLayout& layout = factor.layout();
   const programs::PublicCall call{"condition_estimate", mesh, layout,
                                   plan_lu_solve(layout, dtype_of<T>, 1), options};
-  return call.run([factor, turned](mesh::Rank& rank) {
+  const runtime::Op op = op_of(transpose);
+  const bool by_qr = factor.outcome.growth.value_or(1.0) > largest_growth<T>() &&
+                     may_ask_qr(mesh, layout, call.plan, dtype_of<T>, 1);
+  return call.run([factor, turned, op, by_qr](mesh::Rank& rank) {
     programs::require_reachable(rank, factor.slabs, "the factor");
     Outcome outcome;
     rank.report("condition", 0.0);
     const FactorPart<T> part = part_of(factor, rank);
+    if (by_qr) {
+      programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
+      outcome.rcond =
+          solve_by_qr<T>(rank, part, op, rank.workspace<T>(part.slab.columns(), 0)).rcond;
+      return outcome;
+    }
     TriangularSolve<T> solve(rank, part.layout, part.slab, part.rows, 1);
     // A^T and A^H have the same moduli: what serves for one does for the other.
     const auto run = [&](MatrixView<T> x, bool adjoint) {
@@ -320,11 +337,13 @@ Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
   const runtime::Op op = lu::op_of(transpose);
   const programs::PublicCall call{"lu_solve", mesh, b.layout(),
                                   plan_lu_solve(b.layout(), dtype_of<T>, b.columns()), options};
-  return call.run([factor, b, op](mesh::Rank& rank) {
+  const bool asks_qr = lu::may_ask_qr(mesh, b.layout(), call.plan, dtype_of<T>, b.columns());
+  return call.run([factor, b, op, asks_qr](mesh::Rank& rank) {
     programs::require_reachable(rank, factor.slabs, "the factor");
     programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
     programs::require_reachable(rank, b);
-    return lu::certified_solve<T>(rank, lu::part_of(factor, rank), op, b.block(rank.index()));
+    return lu::certified_solve<T>(rank, lu::part_of(factor, rank), op, b.block(rank.index()),
+                                  asks_qr);
   });
 }
 

@@ -5,11 +5,13 @@
 //   x -= A^-1 r      kept where it helps
 //
 // By the norm alone a system whose rows differ in size keeps equations that are wrong by all their
-// digits, so each equation is also measured by its own terms.
+// digits, so each equation is also measured by its own terms. Where the factor is one of another
+// matrix, or its answers stay wrong, QR is asked.
 
 #include "dense/lu/certified_solve.hpp"
 
 #include "core/each_dtype.hpp"
+#include "dense/lu/by_qr.hpp"
 #include "dense/lu/general_multiply.hpp"
 #include "dense/lu/triangular_solve.hpp"
 #include "dense/shared/right_hand_sides.hpp"
@@ -39,9 +41,12 @@ struct Errors {
 template <Scalar T>
 class SomeSides {
  public:
-  SomeSides(mesh::Rank& rank, const FactorPart<T>& factor, Op op, std::int64_t columns)
+  SomeSides(mesh::Rank& rank, const FactorPart<T>& factor, Op op, std::int64_t columns,
+            bool may_ask_qr)
       : rank_(rank),
+        factor_(factor),
         op_(op),
+        may_ask_qr_(may_ask_qr),
         norm_(op == Op::none ? factor.inf_norm : factor.one_norm),
         solve_(rank, factor.layout, factor.slab, factor.rows, columns),
         exact_(rank, factor.layout, factor.matrix, std::min(columns, max_exact), Sums::exact),
@@ -60,19 +65,33 @@ class SomeSides {
   void run(MatrixView<T> b, const std::vector<double>& b_maxima, Outcome& outcome) {
     const MatrixView<T> given = given_.columns_from(0, b.columns());
     kernels().copy(rank_.update(), b, given);
-    solve_.run(op_, b);
-    std::vector<double> x_maxima = column_maxima<T>(rank_, b);
-    if (!all_finite(x_maxima)) {
-      x_maxima = try_again(b, given, b_maxima, x_maxima);
+    Errors errors;
+    bool is_answer = false;
+    if (factor_.growth <= largest_growth<T>()) {
+      solve_.run(op_, b);
+      std::vector<double> x_maxima = column_maxima<T>(rank_, b);
+      if (!all_finite(x_maxima)) {
+        x_maxima = try_again(b, given, b_maxima, x_maxima);
+      }
+      if (!all_finite(x_maxima)) {
+        outcome.status = Status::overflow;
+        return;
+      }
+      errors = errors_of(b, x_maxima, given, b_maxima);
+      std::vector<bool> unsettled(errors.by_norm.size(), true);
+      for (int i = 0; i < max_refinements && any_to_be_refined(errors, unsettled); ++i) {
+        refine(b, given, b_maxima, errors, unsettled);
+      }
+      is_answer = *worst(errors.by_norm) <= given_up_from * unit_roundoff<T>;
     }
-    if (!all_finite(x_maxima)) {
-      outcome.status = Status::overflow;
+    if (!is_answer && !ask_qr(b, given, b_maxima, errors)) {
+      outcome.status = Status::inaccurate;
+    }
+    if (errors.by_norm.empty()) {
+      kernels().copy(rank_.update(), given, b);
+      outcome.backward_error.reset();
+      outcome.component_error.reset();
       return;
-    }
-    Errors errors = errors_of(b, x_maxima, given, b_maxima);
-    std::vector<bool> unsettled(errors.by_norm.size(), true);
-    for (int i = 0; i < max_refinements && any_to_be_refined(errors, unsettled); ++i) {
-      refine(b, given, b_maxima, errors, unsettled);
     }
     if (b.columns() <= max_exact) {
       take_larger(outcome.backward_error, *worst(errors.by_norm));
@@ -114,6 +133,32 @@ class SomeSides {
       any = any || unsettled[j];
     }
     return any;
+  }
+
+  /// X of QR in place of `b`, whose errors are `errors` then. False if that is no answer; nothing
+  /// has changed if QR has none.
+  bool ask_qr(MatrixView<T> b, MatrixView<const T> given, const std::vector<double>& b_maxima,
+              Errors& errors) {
+    if (!may_ask_qr_) {
+      return false;
+    }
+    const FoundByQr<T> found = solve_by_qr<T>(rank_, factor_, op_, given);
+    if (found.x.empty()) {
+      return false;
+    }
+    const std::int64_t n = factor_.layout.size();
+    const GlobalRange own = factor_.layout.segment(rank_.index());
+    std::vector<T> mine;
+    for (std::int64_t j = 0; j < b.columns(); ++j) {
+      const auto first = found.x.begin() + j * n;
+      mine.insert(mine.end(), first + own.begin.value(), first + own.end.value());
+    }
+    const MatrixView<T> x(refined_.data(), own.size(), b.columns());
+    rank_.update().copy(x.data(), mine.data(), mine.size() * sizeof(T));
+    rank_.update().synchronize();  // from here on `mine` may go
+    kernels().copy(rank_.update(), x, b);
+    errors = errors_of(b, column_maxima<T>(rank_, b), given, b_maxima);
+    return *worst(errors.by_norm) <= given_up_from * unit_roundoff<T>;
   }
 
   /// Inside a solve numbers may be larger than both b and x.
@@ -223,7 +268,9 @@ class SomeSides {
   }
 
   mesh::Rank& rank_;
+  const FactorPart<T>& factor_;
   Op op_;
+  bool may_ask_qr_;
   Scaled norm_;  // of op(A), in the infinity norm
   TriangularSolve<T> solve_;
   GeneralMultiply<T> exact_;
@@ -245,7 +292,8 @@ double largest_growth() {
 }
 
 template <Scalar T>
-Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, MatrixView<T> b) {
+Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, MatrixView<T> b,
+                        bool may_ask_qr) {
   const CheckedSides checked = check_right_hand_sides<T>(rank, factor.layout, b);
   Outcome outcome = checked.outcome;
   if (!outcome.ok()) {
@@ -256,23 +304,23 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Ma
   outcome.component_error = 0.0;
   const std::int64_t width = std::max<std::int64_t>(std::min(factor.layout.tile(), b.columns()), 1);
   // Made before the solve: if memory is short, b is still there.
-  SomeSides<T> some_sides(rank, factor, op, width);
+  SomeSides<T> some_sides(rank, factor, op, width, may_ask_qr);
   for (std::int64_t first = 0; first < b.columns() && outcome.ok(); first += width) {
     const std::int64_t count = std::min(width, b.columns() - first);
     rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
     const auto begin = checked.maxima.begin() + first;
     some_sides.run(b.columns_from(first, count), {begin, begin + count}, outcome);
   }
-  if (outcome.ok() && (!(*outcome.backward_error <= given_up_from * unit_roundoff<T>) ||
-                       !(factor.growth <= largest_growth<T>()))) {
+  if (outcome.ok() && !(*outcome.backward_error <= given_up_from * unit_roundoff<T>)) {
     outcome.status = Status::inaccurate;
   }
   return outcome;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)      \
-  template double largest_growth<T>(); \
-  template Outcome certified_solve(mesh::Rank&, const FactorPart<T>&, runtime::Op, MatrixView<T>);
+#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
+  template double largest_growth<T>();                                                            \
+  template Outcome certified_solve(mesh::Rank&, const FactorPart<T>&, runtime::Op, MatrixView<T>, \
+                                   bool);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

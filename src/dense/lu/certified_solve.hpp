@@ -12,11 +12,12 @@
 namespace shardsolve::dense::lu {
 
 /// Overwrites the rank's rows of B with those of X, op(A) X = B, refined until its backward error
-/// is that of rounding, by the norm and for each equation. The outcome is the same on every rank:
-/// ok, nonfinite_input (b intact), overflow or inaccurate.
+/// is that of rounding, by the norm and for each equation; by QR where the factor does not lead
+/// there, if it may be asked, which takes by_qr_bytes(). The outcome is the same on every rank: ok,
+/// nonfinite_input (b intact), overflow or inaccurate.
 template <Scalar T>
 Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
-                        MatrixView<T> b);
+                        MatrixView<T> b, bool may_ask_qr);
 
 /// Right-hand sides, of those solved together, whose residuals are all exact. Of more, quick ones
 /// say what is to be refined and which are the worst, whose errors are then found exactly.
