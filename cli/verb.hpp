@@ -58,6 +58,7 @@ extern const Verb lstsq_verb;
 extern const Verb inverse_verb;
 extern const Verb logdet_verb;
 extern const Verb eigh_verb;
+extern const Verb svd_verb;
 extern const Verb diagnose_verb;
 extern const Verb compare_logs_verb;
 extern const Verb replay_verb;
