@@ -138,7 +138,7 @@ ROUTINES = (
         kernels="qr", gpus="",
     ),
     _dense(
-        *_SVD, "polar factors", "polar", "plan_svd", "svd", "", "polar", "polar", kernels="qr",
+        *_SVD, "polar factors", "polar", "plan_polar", "polar", "", "polar", "polar", kernels="qr",
         gpus="",
     ),
     Routine(
