@@ -27,11 +27,6 @@ constexpr const char* accepted_range =
 
 std::string_view sort_of(bool vectors) { return vectors ? "eigenpair" : "eigenvalue"; }
 
-Dtype real_dtype(Dtype dtype) {
-  const bool is_single = dtype == Dtype::float32 || dtype == Dtype::complex64;
-  return is_single ? Dtype::float32 : Dtype::float64;
-}
-
 /// How many eigenvalues there will be; nothing if only the work can tell.
 std::optional<std::int64_t> count_of(const EighRequest& request, const Input& a) {
   if (request.values) {

@@ -81,15 +81,11 @@ void run_on(Workplace& workplace, const Files& files, const SlabLayout& layout, 
 
 /// What the text report says where there is an answer.
 Words words_of(const Options& options, const Report& report) {
-  const std::int64_t most = std::min(report.n, report.rows.value());
-  const std::int64_t rank = report.rank.value();
-  return {
-      .headline = fmt::format(
-          "Found the {}x with the least ||b - A x|| for {}\n  A {}, of rank {} ({})\n  b '{}'\n",
-          rank < report.n ? "shortest " : "",
-          plural(report.right_hand_sides.value_or(0), "right-hand side"),
-          matrix_of(options, report), rank, rank == most ? "full" : fmt::format("of {}", most),
-          options.right_hand_sides)};
+  return {.headline = fmt::format(
+              "Found the {}x with the least ||b - A x|| for {}\n  A {}, of rank {}\n  b '{}'\n",
+              report.rank.value() < report.n ? "shortest " : "",
+              plural(report.right_hand_sides.value_or(0), "right-hand side"),
+              matrix_of(options, report), rank_of(report), options.right_hand_sides)};
 }
 
 int run_lstsq(Workplace& workplace, ProgressDisplay& progress) {

@@ -18,13 +18,13 @@ namespace shardsolve::cli {
 namespace {
 
 constexpr const char* about =
-    "Solves dense Hermitian positive definite systems over many devices, finds eigenvalues and\n"
-    "eigenvectors of Hermitian matrices, and solves sparse systems by Krylov methods. Dense "
-    "matrices\n"
-    "come from .npy files (numpy.save), sparse ones from .npz files (scipy.sparse.save_npz) or "
-    "Matrix\n"
-    "Market, of float32, float64, complex64 or complex128. Every answer comes with a certificate,\n"
-    "every refusal with a reason.";
+    "Solves dense systems over many devices, finds eigenvalues and eigenvectors of Hermitian\n"
+    "matrices and singular values and vectors of any, and solves sparse systems by Krylov "
+    "methods.\n"
+    "Dense matrices come from .npy files (numpy.save), sparse ones from .npz files\n"
+    "(scipy.sparse.save_npz) or Matrix Market, of float32, float64, complex64 or complex128. "
+    "Every\n"
+    "answer comes with a certificate, every refusal with a reason.";
 
 constexpr const char* exit_codes =
     "Exit codes: 0 solved; 1 no answer for numerical reasons (not positive definite, ...);\n"

@@ -43,7 +43,7 @@ struct Options {
   std::string second_matrix;        ///< path of B of A z = w B z; eigh only
   std::array<std::string, 2> logs;  ///< paths; compare-logs only
   std::string captured;             ///< path of the folder; replay only
-  std::string output;  ///< path of x or of the inverse, prefix of eigh; empty for logdet
+  std::string output;  ///< path of x or of the inverse, prefix of eigh and svd; empty for logdet
   std::string trace;   ///< path of the trace; empty for none
   Backend backend = Backend::cpu;
   std::int64_t devices = 1;     ///< that share the work
@@ -61,6 +61,7 @@ struct Options {
   std::int64_t runs = 5;                       ///< of each of its calls
   double timeout = 300.0;                      ///< seconds without a sign of life from a device
   EighRequest eigh;                            ///< which eigenvalues; eigh only
+  bool singular_vectors = true;                ///< beside the values; svd only
   bool rcond = true;                           ///< estimated; solve only
   std::optional<double> singular_value_limit;  ///< relative to the largest; lstsq only
   Assume assume = Assume::positive_definite;   ///< of solve, inverse and logdet

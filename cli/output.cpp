@@ -2,6 +2,7 @@
 
 #include "comm/process_group.hpp"
 #include "core/each_dtype.hpp"
+#include "runtime/host/conjugate.hpp"
 
 #include <shardsolve/device_memory.hpp>
 #include <shardsolve/error.hpp>
@@ -152,6 +153,17 @@ void require_awaited(std::chrono::steady_clock::time_point since, Seconds limit)
   }
 }
 
+/// The same numbers in memory of the host.
+template <Scalar T>
+RightHandSides<T> on_host(Workplace& workplace, const RightHandSides<T>& x) {
+  if (x.memory() == Memory::host) {
+    return x;
+  }
+  RightHandSides<T> copied(x.layout(), x.columns());
+  copy(workplace.mesh(), x, copied);
+  return copied;
+}
+
 template <Scalar T>
 std::int64_t bytes_of_line(std::int64_t elements) {
   return elements * std::int64_t{sizeof(T)};
@@ -226,18 +238,35 @@ std::shared_ptr<io::OutputFile> open_trace(Workplace& workplace) {
 template <Scalar T>
 double write_solution(Workplace& workplace, const RightHandSides<T>& solution,
                       std::shared_ptr<ArrayFile> to) {
-  RightHandSides<T> x = solution;
-  if (solution.memory() == Memory::device) {
-    x = RightHandSides<T>(solution.layout(), solution.columns());
-    copy(workplace.mesh(), solution, x);
-  }
-  return workplace.run([x, to = std::move(to)](mesh::Rank& rank) {
+  return workplace.run([x = on_host(workplace, solution), to = std::move(to)](mesh::Rank& rank) {
     const MatrixView<const T> block = x.block(rank.index());
     const GlobalIndex begin = x.layout().segment(rank.index()).begin;
     in_pieces(rank, "write", block.rows(), bytes_of_line<T>(block.columns()),
               [&](std::int64_t first, std::int64_t count) {
                 to->writer().write_rows<T>({begin + first, begin + first + count},
                                            block.block(first, 0, count, block.columns()));
+              });
+  });
+}
+
+template <Scalar T>
+double write_adjoint(Workplace& workplace, const RightHandSides<T>& x,
+                     std::shared_ptr<ArrayFile> to) {
+  return workplace.run([x = on_host(workplace, x), to = std::move(to)](mesh::Rank& rank) {
+    const MatrixView<const T> block = x.block(rank.index());
+    const GlobalIndex begin = x.layout().segment(rank.index()).begin;
+    std::vector<T> turned;
+    in_pieces(rank, "write", block.rows(), bytes_of_line<T>(block.columns()),
+              [&](std::int64_t first, std::int64_t count) {
+                turned.clear();
+                for (std::int64_t i = first; i < first + count; ++i) {
+                  for (std::int64_t j = 0; j < block.columns(); ++j) {
+                    turned.push_back(runtime::host::conjugate(block(i, j)));
+                  }
+                }
+                to->writer().write_columns<T>(
+                    {begin + first, begin + first + count},
+                    MatrixView<const T>(turned.data(), block.columns(), count));
               });
   });
 }
@@ -337,12 +366,13 @@ double commit(Workplace& workplace, const ArrayFiles& results,
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                                 \
-  template double write_solution(Workplace&, const RightHandSides<T>&,                            \
-                                 std::shared_ptr<ArrayFile>);                                     \
-  template double write_hermitian(Workplace&, const ShardedMatrix<T>&,                            \
-                                  std::shared_ptr<ArrayFile>);                                    \
-  template double write_columns(Workplace&, const ShardedMatrix<T>&, std::shared_ptr<ArrayFile>); \
+#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
+  template double write_solution(Workplace&, const RightHandSides<T>&,                             \
+                                 std::shared_ptr<ArrayFile>);                                      \
+  template double write_adjoint(Workplace&, const RightHandSides<T>&, std::shared_ptr<ArrayFile>); \
+  template double write_hermitian(Workplace&, const ShardedMatrix<T>&,                             \
+                                  std::shared_ptr<ArrayFile>);                                     \
+  template double write_columns(Workplace&, const ShardedMatrix<T>&, std::shared_ptr<ArrayFile>);  \
   template double write_numbers(Workplace&, std::vector<T>, std::shared_ptr<ArrayFile>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

@@ -88,6 +88,11 @@ template <Scalar T>
 double write_solution(Workplace& workplace, const RightHandSides<T>& x,
                       std::shared_ptr<ArrayFile> to);
 
+/// Each rank writes what its rows are of the adjoint of x: columns. Returns the seconds.
+template <Scalar T>
+double write_adjoint(Workplace& workplace, const RightHandSides<T>& x,
+                     std::shared_ptr<ArrayFile> to);
+
 /// Each rank writes the columns of its slab. Returns the seconds.
 template <Scalar T>
 double write_hermitian(Workplace& workplace, const ShardedMatrix<T>& x,

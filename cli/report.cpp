@@ -115,6 +115,12 @@ std::string matrix_of(const Options& options, const Report& report) {
                      name(report.dtype));
 }
 
+std::string rank_of(const Report& report) {
+  const std::int64_t rank = report.rank.value();
+  const std::int64_t most = std::min(report.n, report.rows.value_or(report.n));
+  return fmt::format("{} ({})", rank, rank == most ? "full" : fmt::format("of {}", most));
+}
+
 std::string remark_on_error(std::string_view what, std::optional<double> bound) {
   if (!bound) {
     return "";
@@ -138,9 +144,13 @@ std::optional<double> bound_of_error(const Outcome& outcome, Dtype dtype) {
                          : std::numeric_limits<double>::infinity();
 }
 
-double unit_roundoff_of(Dtype dtype) {
+Dtype real_dtype(Dtype dtype) {
   const bool is_single = dtype == Dtype::float32 || dtype == Dtype::complex64;
-  return is_single ? unit_roundoff<float> : unit_roundoff<double>;
+  return is_single ? Dtype::float32 : Dtype::float64;
+}
+
+double unit_roundoff_of(Dtype dtype) {
+  return real_dtype(dtype) == Dtype::float32 ? unit_roundoff<float> : unit_roundoff<double>;
 }
 
 }  // namespace shardsolve::cli

@@ -38,9 +38,13 @@ struct Report {
   Outcome outcome;
   bool is_about_second_matrix = false;  ///< the outcome, not about A
   std::optional<double> log_determinant;
-  std::optional<std::vector<double>> eigenvalues;  ///< ascending
+  std::optional<std::vector<double>> eigenvalues;      ///< ascending
+  std::optional<std::vector<double>> singular_values;  ///< descending
+  /// The largest singular value over the smallest: infinite or NaN if that is 0 beside it.
+  std::optional<double> condition;
   /// A bound of the relative error of the solution, in the infinity norm, of the error of the
-  /// log-determinant, or of that of the eigenvalues over ||A||_1; infinite if nothing bounds it.
+  /// log-determinant, of that of the eigenvalues over ||A||_1, or of that of the singular values
+  /// over ||A||_F; infinite if nothing bounds it.
   std::optional<double> error_estimate;
   std::optional<KrylovReport> krylov;  ///< of a sparse system
   double read_seconds = 0.0;
@@ -65,6 +69,9 @@ std::string reason_of(const Options& options, const Report& report);
 /// The matrix, as a headline names it: "'A.npy': 1797 x 1797, float64".
 std::string matrix_of(const Options& options, const Report& report);
 
+/// The rank that was found: "4 (full)" or "2 (of 3)".
+std::string rank_of(const Report& report);
+
 /// A bound of the relative error of what an outcome is about, in the infinity norm, by the backward
 /// error (and one rounding) and rcond; about, as the condition number is estimated from below.
 /// Nothing if either is not known; infinite if nothing bounds it.
@@ -72,6 +79,9 @@ std::optional<double> bound_of_error(const Outcome& outcome, Dtype dtype);
 
 /// The bound in words, and the digits of `what` to trust; empty if it is not known.
 std::string remark_on_error(std::string_view what, std::optional<double> bound);
+
+/// The dtype of |x|: of eigenvalues and singular values.
+Dtype real_dtype(Dtype dtype);
 
 /// Unit roundoff of a dtype.
 double unit_roundoff_of(Dtype dtype);

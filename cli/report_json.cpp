@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace shardsolve::cli {
@@ -50,6 +51,7 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"rank", nullptr},
                      {"logdet", nullptr},
                      {"eigenvalues", nullptr},
+                     {"singular_values", nullptr},
                      {"method", nullptr},
                      {"preconditioner", nullptr},
                      {"blocks", nullptr},
@@ -76,6 +78,8 @@ Json blank(const Options& options, std::string_view status, const std::string& m
                      {"output", nullptr},
                      {"values", nullptr},
                      {"vectors", nullptr},
+                     {"u", nullptr},
+                     {"vh", nullptr},
                      {"best", nullptr},
                      {"log", nullptr},
                      {"capture", nullptr},
@@ -114,12 +118,13 @@ void fill_cost(Json& object, const Report& report) {
   object["gflops"] = number(outcome.flops / outcome.seconds / giga);
 }
 
-/// How many, and the ends of the list.
-Json summary_of(const std::vector<double>& eigenvalues) {
-  const bool any = !eigenvalues.empty();
-  return {{"count", eigenvalues.size()},
-          {"smallest", any ? number(eigenvalues.front()) : Json(nullptr)},
-          {"largest", any ? number(eigenvalues.back()) : Json(nullptr)}};
+/// How many, and the ends of the list, which may ascend or descend.
+Json summary_of(const std::vector<double>& values) {
+  const auto [smallest, largest] = std::minmax_element(values.begin(), values.end());
+  const bool any = !values.empty();
+  return {{"count", values.size()},
+          {"smallest", any ? number(*smallest) : Json(nullptr)},
+          {"largest", any ? number(*largest) : Json(nullptr)}};
 }
 
 void fill_certificate(Json& object, const Report& report) {
@@ -134,6 +139,10 @@ void fill_certificate(Json& object, const Report& report) {
   if (report.outcome.ok() && report.eigenvalues) {
     object["eigenvalues"] = summary_of(*report.eigenvalues);
   }
+  if (report.outcome.ok() && report.singular_values) {
+    object["singular_values"] = summary_of(*report.singular_values);
+  }
+  object["condition"] = number(report.condition);
 }
 
 /// Numbers of a verdict.

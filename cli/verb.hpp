@@ -35,7 +35,7 @@ struct Verb {
   void (*add_options)(CLI::App& command, TypedOptions& typed, Options& options) = nullptr;
   /// Reads what was typed. Throws CLI::ValidationError.
   void (*take_options)(const TypedOptions& typed, Options& options) = nullptr;
-  std::variant<RunAtWorkplace, RunAlone> run;
+  std::variant<std::monostate, RunAtWorkplace, RunAlone> run;
 };
 
 /// The verb itself. Does not compile if anything of it is missing.
@@ -47,7 +47,7 @@ consteval Verb complete(const Verb& verb) {
     }
   }
   if (verb.add_options == nullptr || verb.take_options == nullptr ||
-      std::visit([](auto run) { return run == nullptr; }, verb.run)) {
+      std::holds_alternative<std::monostate>(verb.run)) {
     throw "a function of the verb is missing";
   }
   return verb;
@@ -58,6 +58,7 @@ extern const Verb lstsq_verb;
 extern const Verb inverse_verb;
 extern const Verb logdet_verb;
 extern const Verb eigh_verb;
+extern const Verb svd_verb;
 extern const Verb diagnose_verb;
 extern const Verb compare_logs_verb;
 extern const Verb replay_verb;

@@ -130,15 +130,15 @@ ROUTINES = (
     ),
     _dense(*_QR, "pseudo-inverse", "qr", "plan_qr", "qr", "", "qr", "pinv"),
     _dense(
-        *_SVD, "singular vectors", "svd", "plan_svd", "svd", "", "svd", "svd", kernels="qr",
+        *_SVD, "singular vectors", "svd", "plan_svd", "svd", "svd", "svd", "svd", kernels="qr",
         gpus="",
     ),
     _dense(
-        *_SVD, "singular values", "svdvals", "plan_svd", "svd", "", "svdvals", "svdvals",
+        *_SVD, "singular values", "svdvals", "plan_svd", "svd", "svd", "svdvals", "svdvals",
         kernels="qr", gpus="",
     ),
     _dense(
-        *_SVD, "polar factors", "polar", "plan_svd", "svd", "", "polar", "polar", kernels="qr",
+        *_SVD, "polar factors", "polar", "plan_polar", "polar", "", "polar", "polar", kernels="qr",
         gpus="",
     ),
     Routine(

@@ -11,6 +11,7 @@ from command import Command, contents
 
 SOLVE = ("solve", "A.npy", "b.npy", "-o", "x.npy")
 EIGH = ("eigh", "A.npy", "-o", "H")
+SVD = ("svd", "A.npy", "-o", "A")
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +50,7 @@ def test_help_says_what_is_assumed_of_the_matrix(command, verb):
         (["inverse", "-h"], ["--output", "Example"]),
         (["logdet", "-h"], ["--quiet", "--json", "--trace"]),
         (["eigh", "-h"], ["PREFIX.vectors.npy", "--values-only", "LO:HI", "--range", "Example"]),
+        (["svd", "-h"], ["PREFIX.u.npy", "PREFIX.vh.npy", "--values-only", "Example"]),
         (["solve", "-h"], ["save_npz", "--method", "--log", "--capture", "Sparse A"]),
         (["diagnose", "-h"], ["--rtol", "preconditioner", "--quiet the answer", "Example"]),
         (["compare-logs", "-h"], ["--log", "10 %", "Exit codes", "Example"]),
@@ -106,7 +108,7 @@ def test_without_a_command_json_names_none(command):
 
 
 @pytest.mark.parametrize(
-    "arguments", [SOLVE, ("inverse", "A.npy", "-o", "X.npy"), ("logdet", "A.npy"), EIGH]
+    "arguments", [SOLVE, ("inverse", "A.npy", "-o", "X.npy"), ("logdet", "A.npy"), EIGH, SVD]
 )
 def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
     result = command(*arguments, "--json")
@@ -117,7 +119,7 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["no command", "solve, lstsq, inverse, logdet, eigh, diagnose, compare-logs, "]),
+        ([], ["no command", "solve, lstsq, inverse, logdet, eigh, svd, diagnose, "]),
         (["slove", "A.npy"], ["'slove'", "solve, lstsq, ", "doctor, tune and bench"]),
         (["solve"], ["A is required", "Usage: shardsolve solve A.npy b.npy -o x.npy"]),
         (["solve", "A.npy", "-o", "x.npy"], ["b is required", "Usage: shardsolve solve"]),
@@ -183,6 +185,8 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
         ([*EIGH, "--range", "0,nan"], ["'0,nan'", "numbers"]),
         ([*EIGH, "--range", "0:1"], ["'0:1'", "LO,HI"]),
         ([*EIGH, "--indices", "0:1", "--range", "0,1"], ["'0,1'", "'0:1'", "one of them"]),
+        (["svd", "A.npy"], ["--output is required", "-o PREFIX"]),
+        ([*SVD, "--tile", "64"], ["not expected", "--tile"]),
         (["tune", "--n", "64,x"], ["'x'", "1024,2048", "Usage: shardsolve tune"]),
         (["tune", "--n", "0"], ["'0'", "1024,2048"]),
         (["tune", "--dtype", "float16"], ["'float16'", "complex128"]),
@@ -219,6 +223,7 @@ def test_misuse_is_explained_and_exits_2(command, system, arguments, words):
         ("inverse", "A.npy", "-o", "X.npy"),
         ("logdet", "A.npy"),
         EIGH,
+        SVD,
         ("doctor",),
         ("tune",),
         ("bench", "cholesky"),

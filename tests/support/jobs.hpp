@@ -269,19 +269,36 @@ Answer run_least_squares(Mesh& mesh, const RunOptions& options, std::int64_t n =
   return answer;
 }
 
-/// Singular values and vectors of a tall matrix: QR comes first.
+/// Singular values and vectors of a wide matrix: its adjoint crosses the ranks, then QR comes
+/// first.
 template <Scalar T>
-Answer run_svd(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
-  const SmallSystem<T> system(mesh, n, tile);
-  const RowBlocks<T> u = system.sides(4);
-  const SlabLayout few = SlabLayout::even(4, mesh.ranks(), 2);
-  const RowBlocks<T> v = only_here(mesh, shard_rows(DenseMatrix<T>(4, 4), few));
-  const SingularValues<T> found = svd(mesh, system.sides(4), u, v, options);
+Answer run_svd(Mesh& mesh, const RunOptions& options) {
+  const SmallSystem<T> rows(mesh, 3, 2);
+  const SmallSystem<T> columns(mesh, 13, 2);
+  const RowBlocks<T> u = rows.sides(3);
+  const RowBlocks<T> v = columns.sides(3);
+  const SingularValues<T> found = svd(mesh, rows.sides(13), u, v, options);
   EXPECT_TRUE(found.outcome.ok()) << found.outcome.message();
   Answer answer{{found.outcome.residual.value_or(-1), found.outcome.orthogonality.value_or(-1)},
                 {}};
   answer.numbers.insert(answer.numbers.end(), found.values.begin(), found.values.end());
-  system.add(answer, u);
+  rows.add(answer, u);
+  columns.add(answer, v);
+  return answer;
+}
+
+/// The polar factors of a matrix that is nearly square: there is no QR.
+template <Scalar T>
+Answer run_polar(Mesh& mesh, const RunOptions& options) {
+  const SmallSystem<T> rows(mesh, 7, 2);
+  const SmallSystem<T> columns(mesh, 5, 2);
+  const RowBlocks<T> u = rows.sides(5);
+  const ShardedMatrix<T> h = columns.matrix();
+  const Outcome outcome = polar(mesh, rows.sides(5), u, h, options);
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+  Answer answer{{outcome.residual.value_or(-1), outcome.orthogonality.value_or(-1)}, {}};
+  rows.add(answer, u);
+  columns.add(answer, h);
   return answer;
 }
 
@@ -377,7 +394,8 @@ inline std::vector<Job> jobs() {
   if (test_gpus().empty()) {
     all.push_back(job("qr", run_qr<std::complex<float>>));
     all.push_back(job("least_squares", run_least_squares<double>));
-    all.push_back(job("svd", run_svd<float>));
+    all.push_back({"svd", run_svd<std::complex<float>>});
+    all.push_back({"polar", run_polar<float>});
     all.push_back(job("sparse", run_sparse<std::complex<double>>));
     all.push_back(job("krylov", run_krylov<std::complex<double>>));
   }
