@@ -133,9 +133,9 @@ void take_lstsq_options(const TypedOptions& typed, Options& options) {
 }
 
 constexpr std::string_view lstsq_notes =
-    R"(A: shape (m, n), of any rank, on CPU devices. b: shape (m,) or (m, k), of A's dtype. x, of shape
-(n,) or (n, k), makes ||b - A x|| least in the 2-norm, each column by itself; where many do, as
-with fewer rows than columns or columns that depend on each other, it is the shortest.
+    R"(A: shape (m, n), of any rank. b: shape (m,) or (m, k), of A's dtype. x, of shape (n,) or
+(n, k), makes ||b - A x|| least in the 2-norm, each column by itself; where many do, as with fewer
+rows than columns or columns that depend on each other, it is the shortest.
 
 From Python to Python:
   numpy.save("A.npy", A); numpy.save("b.npy", b)

@@ -131,15 +131,13 @@ ROUTINES = (
     _dense(*_QR, "pseudo-inverse", "qr", "plan_qr", "qr", "", "qr", "pinv"),
     _dense(
         *_SVD, "singular vectors", "svd", "plan_svd", "svd", "svd", "svd", "svd", kernels="qr",
-        gpus="",
     ),
     _dense(
         *_SVD, "singular values", "svdvals", "plan_svd", "svd", "svd", "svdvals", "svdvals",
-        kernels="qr", gpus="",
+        kernels="qr",
     ),
     _dense(
         *_SVD, "polar factors", "polar", "plan_polar", "polar", "", "polar", "polar", kernels="qr",
-        gpus="",
     ),
     Routine(
         "product with a sparse matrix", "sparse", "multiply", "", "sparse", "", "csr_product",

@@ -55,7 +55,7 @@ def qr(
     axis_name: AxisName | None = None,
     full_output: bool = False,
 ) -> jax.Array | Arrays:
-    """Factors a = q r for at least as many rows as columns, on CPU devices.
+    """Factors a = q r for at least as many rows as columns.
 
     The diagonal of r is real and not negative, so that with independent columns there is one such
     pair, whatever the devices. q^H q = 1 to rounding for any a. No device has all of a.
@@ -107,7 +107,7 @@ def least_squares(
     axis_name: AxisName | None = None,
     full_output: bool = False,
 ) -> jax.Array | tuple[jax.Array, Info]:
-    """Finds x with the least ||b - a x||, of a with independent columns; on CPU devices.
+    """Finds x with the least ||b - a x||, of a with independent columns.
 
     With fewer rows than columns, which are to be independent then: the shortest x with a x = b.
     Columns (rows) of very different sizes do no harm.
@@ -147,7 +147,7 @@ def lstsq(
 ) -> Arrays:
     """Finds the shortest x of those with the least ||b - a x||, for any a: `numpy.linalg.lstsq`.
 
-    On CPU devices. For a whose columns are known to be independent `least_squares` is cheaper.
+    For a whose columns are known to be independent `least_squares` is cheaper.
 
     Args:
         a: As in `least_squares`.
@@ -185,7 +185,7 @@ def ridge(
     axis_name: AxisName | None = None,
     full_output: bool = False,
 ) -> jax.Array | tuple[jax.Array, Info]:
-    """Finds x with the least ||f - o x||^2 + eps ||x||^2, for any o; on CPU devices.
+    """Finds x with the least ||f - o x||^2 + eps ||x||^2, for any o.
 
     x = (o^H o + eps)^-1 o^H f = o^H (o o^H + eps)^-1 f, by QR of o above sqrt(eps) 1: a small eps
     costs no digits, as it would with o^H o.
@@ -217,7 +217,7 @@ def pinv(
     mesh: Mesh | None = None,
     axis_name: AxisName | None = None,
 ) -> jax.Array:
-    """The pseudo-inverse of any a, as `numpy.linalg.pinv`; on CPU devices.
+    """The pseudo-inverse of any a, as `numpy.linalg.pinv`.
 
     By `qr` and the singular values of r.
 

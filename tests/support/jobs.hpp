@@ -389,13 +389,13 @@ inline std::vector<Job> jobs() {
   all.push_back(job("eigh", run_eigh<std::complex<double>>));
   all.push_back(job("general_solve", run_general_solve<float>));
   all.push_back(job("lu", run_lu<std::complex<double>>));
-  // Singular values and an operator that is a function of C++ are for CPU devices; of QR, least
-  // squares and sparse matrices faults are injected there alone.
+  all.push_back(job("qr", run_qr<std::complex<float>>));
+  all.push_back(job("least_squares", run_least_squares<double>));
+  all.push_back({"svd", run_svd<std::complex<float>>});
+  all.push_back({"polar", run_polar<float>});
+  // An operator that is a function of C++ is for CPU devices; of sparse matrices faults are
+  // injected there alone.
   if (test_gpus().empty()) {
-    all.push_back(job("qr", run_qr<std::complex<float>>));
-    all.push_back(job("least_squares", run_least_squares<double>));
-    all.push_back({"svd", run_svd<std::complex<float>>});
-    all.push_back({"polar", run_polar<float>});
     all.push_back(job("sparse", run_sparse<std::complex<double>>));
     all.push_back(job("krylov", run_krylov<std::complex<double>>));
   }
