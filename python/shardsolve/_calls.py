@@ -22,7 +22,14 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from shardsolve import _cholesky_alone, _eigh_alone, _library, _lu_alone, _svd_alone
+from shardsolve import (
+    _cholesky_alone,
+    _eigh_alone,
+    _library,
+    _lu_alone,
+    _qr_alone,
+    _svd_alone,
+)
 from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along, varies
 from shardsolve._library import Row
 from shardsolve._records import EMPTY_FACTOR, EMPTY_LU, FAILURE
@@ -509,20 +516,42 @@ _LU_SOLVE = Call(
     batches=True,
 )
 _LU_CONDITION = Call("lu_condition", rule="i j, p, m -> l, v", empty=(1, 0))
-_QR = Call("qr", rule="i j -> i j, a b, l, m", empty=(0, 0, 0, 0))
+_QR = Call(
+    "qr",
+    rule="i j -> i j, a b, l, m",
+    empty=(0, 0, 0, 0),
+    alone={
+        "cpu": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_on_cpu),
+        "cuda": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_on_gpu),
+    },
+)
 _SVD = Call(
     "svd",
     rule="i j -> i j, b, c d, l, m",
     empty=(0, 0, 0, 0, 0),
-    alone={"cpu": Alone(_svd_alone.MOST_ROWS, _svd_alone.find_vectors)},
+    alone={
+        "cpu": Alone(_svd_alone.MOST_ROWS_ON_CPU, _svd_alone.find_vectors),
+        "cuda": Alone(_svd_alone.MOST_ROWS_ON_GPU, _svd_alone.find_vectors),
+    },
 )
 _SVDVALS = Call(
     "svdvals",
     rule="i j -> b, m",
     empty=(0, 0),
-    alone={"cpu": Alone(_svd_alone.MOST_ROWS, _svd_alone.find_values)},
+    alone={
+        "cpu": Alone(_svd_alone.MOST_ROWS_ON_CPU, _svd_alone.find_values),
+        "cuda": Alone(_svd_alone.MOST_ROWS_OF_VALUES_ON_GPU, _svd_alone.find_values_on_gpu),
+    },
 )
-_POLAR = Call("polar", rule="i j -> i j, c d, l, m", empty=(0, 0, 0, 0))
+_POLAR = Call(
+    "polar",
+    rule="i j -> i j, c d, l, m",
+    empty=(0, 0, 0, 0),
+    alone={
+        "cpu": Alone(_svd_alone.MOST_ROWS_ON_CPU, _svd_alone.find_polar_on_cpu),
+        "cuda": Alone(_svd_alone.MOST_ROWS_OF_POLAR_ON_GPU, _svd_alone.find_polar_on_gpu),
+    },
+)
 _LEAST_SQUARES = Call(
     "least_squares", rule="i j, i k, e -> a b, c, d, f, l, m", empty=(0, 0, 0, 0, 0, 0)
 )

@@ -172,7 +172,7 @@ def polar(
     axis_name: AxisName | None = None,
     full_output: bool = False,
 ) -> Arrays | tuple[jax.Array | EighInfo, ...]:
-    """The polar factors of a = u h, of any rank: u^H u = 1, h = (a^H a)^(1/2); on CPU devices.
+    """The polar factors of a = u h, of any rank: u^H u = 1, h = (a^H a)^(1/2).
 
     u is the nearest matrix with orthonormal columns. `scipy.linalg.polar` with side="right".
 

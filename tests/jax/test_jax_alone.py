@@ -38,6 +38,7 @@ def way(request, monkeypatch):
         for call in (
             *(_calls.FACTOR, _calls._SOLVE, _calls._EIGH),
             *(_calls._LU_FACTOR, _calls._LU_SOLVE),
+            *(_calls._QR, _calls._SVD, _calls._SVDVALS, _calls._POLAR),
         ):
             monkeypatch.setitem(call.alone, "cpu", call.alone["cuda"])
         jax.clear_caches()
@@ -524,3 +525,65 @@ def test_eigh_says_what_is_wrong_by_either_way(way):
     found = shardsolve.eigh(alone(a), subset_by_value=(-1.5, 2.5))
     assert are_eigenpairs(a, *found, slice(*np.searchsorted(values, (-1.5, 2.5))))
     assert are_eigenvalues(a, shardsolve.eigvalsh(alone(a)))
+
+
+# Factors of matrices of any shape
+
+
+def of_shape(m: int, n: int, kind: str, dtype: str) -> np.ndarray:
+    random = np.random.default_rng(m + n)
+    a = random.standard_normal((m, n))
+    if np.dtype(dtype).kind == "c":
+        a = a + 1j * random.standard_normal((m, n))
+    if kind == "rank_deficient":
+        a[:, -1] = a[:, 0]
+    elif kind == "zero_column":
+        a[:, n // 2] = 0
+    return a.astype(dtype)
+
+
+def rest_of(a, *factors) -> float:
+    """||a - product|| / ||a||, in units of rounding."""
+    wide = [np.asarray(one).astype(np.result_type(one.dtype, np.complex128)) for one in factors]
+    rest = np.linalg.norm(a - np.linalg.multi_dot(wide))
+    return rest / (np.linalg.norm(a) or 1) / (np.finfo(a.dtype).eps / 2)
+
+
+def off_orthonormal(q) -> float:
+    wide = np.asarray(q).astype(np.complex128)
+    off = np.linalg.norm(wide.conj().T @ wide - np.eye(wide.shape[1]), 2)
+    return off / (np.finfo(np.asarray(q).dtype).eps / 2)
+
+
+@pytest.mark.parametrize("kind", ("random", "rank_deficient", more("zero_column")))
+@pytest.mark.parametrize("shape", ((24, 24), (40, 25), (150, 8), more((1, 1)), more((300, 280))))
+@pytest.mark.parametrize("dtype", ("float64", "complex64", more("float32"), more("complex128")))
+def test_factors_of_any_shape(dtype, shape, kind, way):
+    a = of_shape(*shape, kind, dtype)
+    n, limit = shape[1], 100 + 8 * shape[1]
+    values = np.linalg.svd(a.astype(np.complex128), compute_uv=False)
+    q, r = shardsolve.qr(alone(a))
+    assert rest_of(a, q, r) < limit and off_orthonormal(q) < limit
+    assert not np.tril(r, -1).any() and (np.diag(r).real >= 0).all() and not np.diag(r).imag.any()
+    u, s, vh = shardsolve.svd(alone(a))
+    assert rest_of(a, u * s, vh) < limit
+    assert off_orthonormal(u) < limit and off_orthonormal(vh.T) < limit
+    u, h = shardsolve.polar(alone(a))
+    assert rest_of(a, u, h) < limit and off_orthonormal(u) < limit
+    assert np.array_equal(h, np.asarray(h).conj().T)
+    assert np.linalg.eigvalsh(h).min() > -limit * np.finfo(a.dtype).eps * values[0]
+    for found in (s, shardsolve.svdvals(alone(a))):
+        assert np.abs(found - values).max() < 20 * n**0.5 * np.finfo(a.dtype).eps * values[0]
+    for name in ("qr", "svd", "polar"):
+        *_, info = getattr(shardsolve, name)(alone(a), full_output=True)
+        assert info.status is Status.OK
+        assert 0 <= float(info.residual) < limit * np.finfo(dtype).eps
+        assert 0 <= float(info.orthogonality) < limit * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("name", ("qr", "svd", "svdvals", "polar"))
+def test_factors_say_what_is_wrong_by_either_way(name, way):
+    a = of_shape(20, 12, "random", "float64")
+    a[3, 4] = np.nan
+    with pytest.raises(shardsolve.LinAlgError, match="row 3, column 4"):
+        getattr(shardsolve, name)(alone(a))
