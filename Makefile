@@ -28,6 +28,7 @@ demo: ## a real problem, from a file to a certified answer
 	@PYTHONPATH=python $(PYTHON) examples/gaussian_process.py
 	@SHARDSOLVE_CLI=build/release/shardsolve $(PYTHON) examples/quantum_dot.py
 	@PYTHONPATH=python $(PYTHON) examples/networks.py
+	@PYTHONPATH=python $(PYTHON) examples/open_channels.py
 	@build/release/beam linear --solver cg --preconditioner blocks --ranks 2 --until 1 --output out/beam
 	@$(PYTHON) examples/beam/picture.py out/beam
 

@@ -140,6 +140,21 @@ def test_layers_of_the_ground_are_found_by_other_receivers_than_the_examples():
     assert "speeds are right to" in done.stdout
 
 
+@pytest.mark.skipif(importlib.util.find_spec("rich") is None, reason="needs rich")
+def test_open_channels_keep_energy_the_wave_equation_and_two_laws():
+    example = HERE.parents[1] / "examples" / "open_channels.py"
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, str(example), "--modes", "90", "--layers", "30", "--devices", "3"],
+        env=environment,
+        timeout=SECONDS,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    assert "All 8 checks passed" in done.stdout
+
+
 # The checks check
 
 
