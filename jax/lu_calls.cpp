@@ -26,10 +26,11 @@ constexpr CallBuffers solve_buffers = {
                  sides("b")},
     .results = {sides("x"), record<Verdict>("verdict"), small("error", Element::real)}};
 constexpr CallBuffers condition_buffers = {
-    .operands = {slab("slab"), whole("rows", Element::words), record<LuRecord>("record")},
+    .operands = {slab("slab"), slab("a"), whole("rows", Element::words),
+                 record<LuRecord>("record")},
     .results = {small("rcond", Element::real), record<Verdict>("verdict")}};
 
-/// The factor in some buffers; without `a` for what needs no matrix.
+/// The factor in some buffers.
 template <Scalar T>
 LuFactor<T> adopt_lu(const Task& task, const LuRecord& record, BufferIndex slab, BufferIndex a,
                      BufferIndex rows) {
@@ -121,7 +122,7 @@ void condition(Task& task) {
   static constexpr const CallBuffers& at = condition_buffers;
   RealOf<T> rcond = not_a_number<RealOf<T>>;
   const Verdict verdict = judge_with_lu(task, at["record"], [&](const LuRecord& record) {
-    const auto factor = adopt_lu<T>(task, record, at["slab"], at["slab"], at["rows"]);
+    const auto factor = adopt_lu<T>(task, record, at["slab"], at["a"], at["rows"]);
     rcond = static_cast<RealOf<T>>(task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
       return condition_estimate(mesh, factor, run, Transpose::transpose);
     }));

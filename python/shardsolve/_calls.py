@@ -515,7 +515,7 @@ _LU_SOLVE = Call(
     },
     batches=True,
 )
-_LU_CONDITION = Call("lu_condition", rule="i j, p, m -> l, v", empty=(1, 0))
+_LU_CONDITION = Call("lu_condition", rule="i j, r c, p, m -> l, v", empty=(1, 0))
 _QR = Call(
     "qr",
     rule="i j -> i j, a b, l, m",
@@ -531,7 +531,7 @@ _SVD = Call(
     empty=(0, 0, 0, 0, 0),
     alone={
         "cpu": Alone(_svd_alone.MOST_ROWS_ON_CPU, _svd_alone.find_vectors),
-        "cuda": Alone(_svd_alone.MOST_ROWS_ON_GPU, _svd_alone.find_vectors),
+        "cuda": Alone(_svd_alone.MOST_ROWS_ON_GPU, _svd_alone.find_vectors_on_gpu),
     },
 )
 _SVDVALS = Call(
@@ -540,7 +540,7 @@ _SVDVALS = Call(
     empty=(0, 0),
     alone={
         "cpu": Alone(_svd_alone.MOST_ROWS_ON_CPU, _svd_alone.find_values),
-        "cuda": Alone(_svd_alone.MOST_ROWS_OF_VALUES_ON_GPU, _svd_alone.find_values_on_gpu),
+        "cuda": Alone(_svd_alone.MOST_ROWS_ON_GPU, _svd_alone.find_values_on_gpu),
     },
 )
 _POLAR = Call(
@@ -549,7 +549,7 @@ _POLAR = Call(
     empty=(0, 0, 0, 0),
     alone={
         "cpu": Alone(_svd_alone.MOST_ROWS_ON_CPU, _svd_alone.find_polar_on_cpu),
-        "cuda": Alone(_svd_alone.MOST_ROWS_OF_POLAR_ON_GPU, _svd_alone.find_polar_on_gpu),
+        "cuda": Alone(_svd_alone.MOST_ROWS_ON_GPU, _svd_alone.find_polar_on_gpu),
     },
 )
 _LEAST_SQUARES = Call(
@@ -611,7 +611,7 @@ def lu_solve(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
 
 
 def lu_condition(cut: Cut | None) -> Callable[..., Arrays]:
-    """Slab, rows, record -> reciprocal condition number (1,), verdict."""
+    """Slab, A, rows, record -> reciprocal condition number (1,), verdict."""
     return _one_by_one(_LU_CONDITION, cut)
 
 

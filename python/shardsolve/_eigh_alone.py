@@ -87,7 +87,7 @@ def find_on_gpu(
     sizes = jnp.sum(jnp.abs(a), axis=1)
     fine = jnp.all(is_hermitian(a, sizes)) & is_in_range(jnp.max(sizes))
     safe = jnp.where(fine, a, jnp.eye(len(a), dtype=a.dtype))
-    w, v = _mended(safe, lax.linalg.eigh(safe, lower=True, symmetrize_input=False)[0])
+    w, v = eigenpairs_on_gpu(safe)
     v = _with_fixed_phases(v)
     figures = jnp.stack(_figures(safe, w, v))
     # Twice LAPACK's, or so: these are 5 and 3.5 sqrt(n) units of rounding. NaN is below neither.
@@ -97,6 +97,11 @@ def find_on_gpu(
     w, v, count = _those_wanted(fine, w, v, interval, first, last, by_value)
     verdict = jnp.stack([jnp.int32(word) for word in FINE])
     return unless(fine, (v, w, count, figures, verdict), usual, a, interval)
+
+
+def eigenpairs_on_gpu(a: jax.Array) -> Arrays:
+    """w, ascending, and vectors of a Hermitian a that is finite and in range."""
+    return _mended(a, lax.linalg.eigh(a, lower=True, symmetrize_input=False)[0])
 
 
 def _mended(a: jax.Array, v: jax.Array) -> Arrays:

@@ -338,7 +338,9 @@ def _info_of(record: jax.Array, log_modulus: jax.Array) -> Info:
 def _rcond(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
     """Reciprocal condition number, verdict."""
     frozen = lax.stop_gradient(factor)
-    rcond, verdict = _calls.lu_condition(cut)(frozen._slab, frozen._rows, frozen._record)
+    rcond, verdict = _calls.lu_condition(cut)(
+        frozen._slab, frozen._matrix, frozen._rows, frozen._record
+    )
     return rcond[0], verdict
 
 

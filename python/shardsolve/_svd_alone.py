@@ -15,13 +15,13 @@ import jax.scipy.linalg
 from jax import lax
 
 from shardsolve._alone import EXACT, FINE, Arrays, Usual, adjoint_of, is_in_range, unless
-from shardsolve._eigh_alone import random_signs
+from shardsolve._eigh_alone import eigenpairs_on_gpu, random_signs
 
 # LAPACK's routine was faster on one core at all sizes that were tried, 16 to 1000.
 MOST_ROWS_ON_CPU = 2048
-# On an H100 ours took 1.2 times XLA's time for 1000 rows, 0.7 times for 2048; without vectors 1.1
-# times for 256 rows, 0.8 times for 1000; polar factors 2.7 times for 4096.
-MOST_ROWS_ON_GPU, MOST_ROWS_OF_VALUES_ON_GPU, MOST_ROWS_OF_POLAR_ON_GPU = 1024, 512, 4096
+# On an H100 XLA's polar factor and eigenpairs of it took 0.3 s for 4096 rows, XLA's own singular
+# vectors 1.8 s, and those miss the gates.
+MOST_ROWS_ON_GPU = 4096
 TALL = 4  # so many times as many rows as columns: the library's polar factors take less time
 
 
@@ -29,7 +29,27 @@ def find_vectors(usual: Usual, a: jax.Array) -> Arrays:
     """What the library's `svd` gives: u, s, v, figures, verdict, of a (m, n) with m >= n."""
     fine, safe = looked_at(a)
     u, s, vh = lax.linalg.svd(safe, full_matrices=False)
-    v = adjoint_of(vh)
+    return _judged(fine, safe, (u, s, adjoint_of(vh)), usual, a)
+
+
+def find_vectors_on_gpu(usual: Usual, a: jax.Array) -> Arrays:
+    """The same, by a polar factor and the eigenpairs of the other, as the library does it."""
+    fine, safe = looked_at(a)
+    q, core = None, safe
+    if a.shape[0] >= 2 * a.shape[1]:
+        q, core = lax.linalg.qr(safe, full_matrices=False)
+    u, h = jax.scipy.linalg.polar(core)
+    w, v = eigenpairs_on_gpu((h + adjoint_of(h)) / 2)
+    order = jnp.argsort(-jnp.abs(w))
+    w, v = w[order], v[:, order]
+    u = _times(u, v * jnp.where(w < 0, -1, 1).astype(v.dtype))
+    u = u if q is None else _times(q, u)
+    return _judged(fine, safe, (u, jnp.abs(w), v), usual, a)
+
+
+def _judged(fine: jax.Array, safe: jax.Array, found: Arrays, usual: Usual, a: jax.Array) -> Arrays:
+    """u, s, v of `safe`, which is `a` where that is fine, with phases and figures."""
+    u, s, v = found
     at = jnp.argmax(jnp.abs(v), axis=0)[None, :]
     largest = jnp.take_along_axis(v, at, axis=0)
     phases = jnp.conj(largest) / jnp.abs(largest)
@@ -44,8 +64,8 @@ def find_vectors(usual: Usual, a: jax.Array) -> Arrays:
     orthogonality = jnp.max(jnp.stack(rows))
     fine &= _is_small(residual, len(v)) & is_orthonormal(orthogonality, len(v))
     fine &= jnp.all(jnp.isfinite(s))
-    found = u, s, v, jnp.stack([residual, orthogonality]), no_complaint()
-    return unless(fine, found, usual, a)
+    figures = jnp.stack([residual, orthogonality])
+    return unless(fine, (u, s, v, figures, no_complaint()), usual, a)
 
 
 def find_values(usual: Usual, a: jax.Array) -> Arrays:
@@ -56,7 +76,7 @@ def find_values(usual: Usual, a: jax.Array) -> Arrays:
 
 
 def find_values_on_gpu(usual: Usual, a: jax.Array) -> Arrays:
-    """The same, by vectors, which take as long there and can be judged."""
+    """The same, by vectors, which can be judged."""
 
     def none(_: jax.Array) -> Arrays:  # NaN wherever the vectors are not fine
         nothing = (jnp.full(shape, jnp.nan, a.dtype) for shape in (a.shape, (n, n)))
@@ -65,7 +85,7 @@ def find_values_on_gpu(usual: Usual, a: jax.Array) -> Arrays:
         return u, jnp.full(n, jnp.nan, real), v, jnp.full(2, jnp.nan, real), no_complaint()
 
     n = a.shape[1]
-    s = find_vectors(none, a)[1]
+    s = find_vectors_on_gpu(none, a)[1]
     return unless(jnp.all(jnp.isfinite(s)), (s, no_complaint()), usual, a)
 
 

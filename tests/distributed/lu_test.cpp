@@ -475,6 +475,9 @@ TEST_F(Lu, Growth_WithoutMemoryForQr_IsNoAnswerAndLeavesB) {
   }
   constexpr std::int64_t n = 400;
   for (const LuCase<double>& one : grown<double>(n)) {
+    if (one.name == "wilkinson_t") {
+      continue;  // its columns are eliminated, and do not grow
+    }
     Mesh mesh{mesh::MeshState::start(std::make_unique<BackendOfLittleMemory>(1))};
     const SlabLayout layout = SlabLayout::even(n, 1, 16);
     const DenseMatrix<double> b = right_hand_sides<double>(n, 1);

@@ -249,6 +249,7 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptio
                                   plan_lu_solve(layout, dtype_of<T>, 1), options};
   const runtime::Op op = op_of(transpose);
   const bool by_qr = factor.outcome.growth.value_or(1.0) > largest_growth<T>() &&
+                     !overwrites(factor.matrix, factor.slabs) &&
                      may_ask_qr(mesh, layout, call.plan, dtype_of<T>, 1);
   return call.run([factor, turned, op, by_qr](mesh::Rank& rank) {
     programs::require_reachable(rank, factor.slabs, "the factor");
