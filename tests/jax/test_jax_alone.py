@@ -468,7 +468,8 @@ def test_vectors_that_miss_gates_are_mended(n, dtype, certain, monkeypatch):
     def worse(a, **options):
         v, w = eigh(a, **options)
         noise = jax.random.normal(jax.random.key(3), v.shape, w.dtype)
-        return v @ (jnp.eye(n, dtype=v.dtype) + 100 * u * noise.astype(v.dtype)), w
+        turned = jnp.eye(n, dtype=v.dtype) + 100 * u * noise.astype(v.dtype)
+        return jnp.matmul(v, turned, precision=jax.lax.Precision.HIGHEST), w
 
     a = random_hermitian(n, dtype)
     v, w = worse(jnp.asarray(a))
