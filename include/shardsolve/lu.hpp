@@ -73,10 +73,11 @@ enum class Transpose : std::uint8_t {
 /// long again for the residual with A, in twice the precision (of more than eight right-hand sides
 /// that of the worst alone; of the others by the BLAS); while it says that X is not as accurate as
 /// rounding allows, by the norm or in one equation, up to three steps of refinement follow. The
-/// outcome has the backward error, that by components, and the growth. Where the error stays above 10 u
-/// or the growth is above 1 / sqrt(u), X is that of a QR factorisation of A, if there is memory for
-/// it (plan_least_squares); else the status is `inaccurate`, and there is no X to rely on. `b` then
-/// is as it was, or holds what was computed, as it does on overflow.
+/// outcome has the backward error, that by components, and the growth. Where the growth
+/// is above 1 / sqrt(u), or above 1000 and the error stays above 10 u, X is that of a QR
+/// factorisation of A, if there is memory for it (plan_least_squares). Without, the status is
+/// `inaccurate`, and there is no X to rely on: `b` is as it was, or holds what was computed, as it
+/// does on overflow.
 /// Right-hand sides with NaN or Inf are refused (outcome, `b` intact). Workspace on each rank: n x
 /// min(k, tile) elements seven times. Throws Error: invalid_argument if the factor's outcome is not
 /// ok, if A was overwritten or shapes differ, and as above.

@@ -232,6 +232,10 @@ runtime::Op op_of(Transpose transpose) {
               "lu_solve was given a value of Transpose that this version does not have");
 }
 
+/// From which growth on somebody asks whether there is memory for QR, which takes as long as a
+/// small solve. Less is made good by refinement.
+constexpr double grown_from = 1e3;
+
 /// Whether there is memory for QR beside what a plan takes. QR has kernels wherever LU has.
 bool may_ask_qr(const Mesh& mesh, const SlabLayout& layout, const Plan& plan, Dtype dtype,
                 std::int64_t columns) {
@@ -338,7 +342,8 @@ Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
   const runtime::Op op = lu::op_of(transpose);
   const programs::PublicCall call{"lu_solve", mesh, b.layout(),
                                   plan_lu_solve(b.layout(), dtype_of<T>, b.columns()), options};
-  const bool asks_qr = lu::may_ask_qr(mesh, b.layout(), call.plan, dtype_of<T>, b.columns());
+  const bool asks_qr = factor.outcome.growth.value_or(1.0) > lu::grown_from &&
+                       lu::may_ask_qr(mesh, b.layout(), call.plan, dtype_of<T>, b.columns());
   return call.run([factor, b, op, asks_qr](mesh::Rank& rank) {
     programs::require_reachable(rank, factor.slabs, "the factor");
     programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
