@@ -88,9 +88,9 @@ SHARDSOLVE_EXPORT Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightH
 
 /// Reciprocal condition number in the 1-norm, as of cholesky.hpp, by solves with A and A^H: about
 /// five. With `transpose` that of A^T or A^H, which is that of A in the infinity norm. Where the
-/// growth is above 1 / sqrt(u), L U is another matrix: then that of R of A = Q R, columns scaled, if
-/// A is still there and memory for it. 0 for a singular matrix. Throws
-/// Error(invalid_argument) if there is no factor.
+/// growth is above 1 / sqrt(u), L U is another matrix: then that of R of A = Q R, columns scaled,
+/// if A is still there and memory for it. 0 for a singular matrix. Throws Error(invalid_argument)
+/// if there is no factor.
 template <Scalar T>
 SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const LuFactor<T>& factor,
                                             const RunOptions& options = {},
