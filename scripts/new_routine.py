@@ -29,8 +29,8 @@ class Model:
     word: str  # in its names: lu, as in lu_factor, LuFactor and LU_FACTOR
     # Names with that word of what it shares with others, and is not copied: regular expressions.
     keeps: tuple[str, ...]
-    # Names without the word that are not in its own namespace, by the beginning of the paths where
-    # they are: the new name is put in front of them.
+    # Names without the word that others would meet, by the beginning of the paths where they are:
+    # the new name is put in front of them. Those that tests/distributed defines are found.
     others: dict[str, tuple[str, ...]]
 
 
@@ -59,20 +59,7 @@ MODELS = {
                 "panel_ratio",
             ),
             "tests/unit/": ("OfAllDtypes", "OnHost"),
-            "tests/distributed/": (
-                "Raw",
-                "applied",
-                "columns_in_order",
-                "component_ratio",
-                "factor_raw",
-                "factors_general",
-                "in_pivot_order",
-                "lapack_ratio",
-                "limit",
-                "op_of",
-                "solve_raw",
-                "zoo_cuts",
-            ),
+            "tests/distributed/": ("columns_in_order", "factors_general", "in_pivot_order"),
         },
     ),
 }
@@ -94,6 +81,24 @@ FILES = (
 )
 
 
+# What begins a line of C++ and defines a type, a function or a constant.
+DEFINITION = re.compile(
+    r"^(?:class|struct|enum class) (\w+)|^using (\w+) ="
+    r"|^(?!using)[a-z][^;={(]*?\b([a-z]\w*)\("
+    r"|^(?:inline )?const(?:expr)?\b[^;={(]*?\b(\w+)(?:\{| = )",
+    re.MULTILINE,
+)
+
+
+def unnamed(text: str) -> set[str]:
+    """What a file of C++ defines in unnamed namespaces, where files compiled as one meet."""
+    found: set[str] = set()
+    for part in text.split("\nnamespace {\n")[1:]:
+        for names in DEFINITION.findall(part.partition("\n}  // namespace\n")[0]):
+            found |= {name for name in names if name}
+    return found
+
+
 @dataclass(frozen=True)
 class Names:
     """From the names of a model to those of a new family."""
@@ -105,14 +110,17 @@ class Names:
         """my_own -> MyOwn."""
         return "".join(part.capitalize() for part in word.split("_"))
 
-    def others(self, path: str) -> set[str]:
+    def others(self, text: str, path: str) -> set[str]:
         """The names of a file that get the new one in front."""
         by_path = self.model.others.items()
-        return {other for begin, names in by_path if path.startswith(begin) for other in names}
+        listed = {other for begin, names in by_path if path.startswith(begin) for other in names}
+        if not path.startswith("tests/distributed/"):
+            return listed
+        return listed | {name for name in unnamed(text) if self._one(name, set()) == name}
 
     def renamed(self, text: str, path: str = "") -> str:
         """The text of a file with the new names."""
-        others = self.others(path)
+        others = self.others(text, path)
         # What is kept, a comment of C++, an identifier.
         token = re.compile(rf"({'|'.join(self.model.keeps)})|(//[^\n]*)|[A-Za-z_]\w*")
 
