@@ -59,7 +59,8 @@ struct SolveJob {
     return {.headline = fmt::format("Solved A x = b for {}\n  A {}\n  b '{}'\n",
                                     plural(report.right_hand_sides.value_or(0), "right-hand side"),
                                     matrix_of(options, report), options.right_hand_sides),
-            .remarks = {{&Outcome::rcond, remark_on_error("x", report.error_estimate)}}};
+            .remarks = {{report.outcome.forward_error ? &Outcome::forward_error : &Outcome::rcond,
+                         remark_on_error("x", report.error_estimate)}}};
   }
 };
 // NOLINTEND(bugprone-unchecked-optional-access)

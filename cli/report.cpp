@@ -132,6 +132,9 @@ std::string remark_on_error(std::string_view what, std::optional<double> bound) 
 }
 
 std::optional<double> bound_of_error(const Outcome& outcome, Dtype dtype) {
+  if (outcome.forward_error) {
+    return outcome.forward_error;
+  }
   if (!outcome.backward_error || !outcome.rcond) {
     return std::nullopt;
   }

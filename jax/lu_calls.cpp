@@ -1,11 +1,14 @@
 #include "jax/lu_calls.hpp"
 
+#include "dense/lu/solve.hpp"
 #include "jax/kept_factor.hpp"
 #include "jax/task.hpp"
 
 #include <shardsolve/lu.hpp>
 
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -24,11 +27,11 @@ constexpr CallBuffers factor_buffers = {
 constexpr CallBuffers solve_buffers = {
     .operands = {slab("slab"), slab("a"), whole("rows", Element::words), record<LuRecord>("record"),
                  sides("b")},
-    .results = {sides("x"), record<Verdict>("verdict"), small("error", Element::real)}};
+    .results = {sides("x"), record<Verdict>("verdict"), small("errors", Element::real, 2)}};
 constexpr CallBuffers condition_buffers = {
-    .operands = {slab("slab"), slab("a"), whole("rows", Element::words),
-                 record<LuRecord>("record")},
-    .results = {small("rcond", Element::real), record<Verdict>("verdict")}};
+    .operands = {slab("slab"), slab("a"), whole("rows", Element::words), record<LuRecord>("record"),
+                 sides("x"), small("errors", Element::real, 2)},
+    .results = {small("rcond_and_forward_error", Element::real, 2), record<Verdict>("verdict")}};
 
 /// The factor in some buffers.
 template <Scalar T>
@@ -47,6 +50,11 @@ LuFactor<T> adopt_lu(const Task& task, const LuRecord& record, BufferIndex slab,
                      {}};
   factor.outcome.growth = record.growth.value().value();
   return factor;
+}
+
+/// Which system with C: conj(A^H) is C as it is.
+Transpose system_of(const Job& job) {
+  return job.option<bool>("adjoint") ? Transpose::none : Transpose::adjoint;
 }
 
 /// The verdict on `body`, which is given the record of the factor; or why there is nothing to do it
@@ -97,39 +105,44 @@ void factor(Task& task) {
 template <Scalar T>
 void solve(Task& task) {
   static constexpr const CallBuffers& at = solve_buffers;
-  RealOf<T> backward_error = not_a_number<RealOf<T>>;
+  constexpr RealOf<T> nan = not_a_number<RealOf<T>>;
+  std::array<RealOf<T>, 2> errors{nan, nan};
   const Verdict verdict = judge_with_lu(task, at["record"], [&](const LuRecord& record) {
     const auto factor = adopt_lu<T>(task, record, at["slab"], at["a"], at["rows"]);
     const auto x = task.right_hand_sides<T>(factor.layout(), at["x"]);
-    // conj(A^H) is C as it is
-    const Transpose which =
-        task.job().option<bool>("adjoint") ? Transpose::none : Transpose::adjoint;
-    const Outcome outcome = task.with_mesh(
-        [&](Mesh& mesh, const RunOptions& run) { return lu_solve(mesh, factor, x, run, which); });
-    backward_error = number<T>(outcome.backward_error);
+    const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+      return lu_solve(mesh, factor, x, run, system_of(task.job()));
+    });
+    errors = {number<T>(outcome.backward_error), number<T>(outcome.component_error)};
     return outcome;
   });
   if (!verdict.ok()) {
     task.fill_nan<T>(at["x"]);
-    backward_error = not_a_number<RealOf<T>>;
+    errors = {nan, nan};
   }
   task.write_to_all(at["verdict"], &verdict);
-  task.write_to_all(at["error"], &backward_error);
+  task.write_to_all(at["errors"], errors.data(), std::ssize(errors));
 }
 
 template <Scalar T>
 void condition(Task& task) {
   static constexpr const CallBuffers& at = condition_buffers;
-  RealOf<T> rcond = not_a_number<RealOf<T>>;
+  constexpr RealOf<T> nan = not_a_number<RealOf<T>>;
+  std::array<RealOf<T>, 2> figures{nan, nan};
+  std::array<RealOf<T>, 2> errors{};
+  task.read_whole(at["errors"], errors.data(), std::ssize(errors));
   const Verdict verdict = judge_with_lu(task, at["record"], [&](const LuRecord& record) {
     const auto factor = adopt_lu<T>(task, record, at["slab"], at["a"], at["rows"]);
-    rcond = static_cast<RealOf<T>>(task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
-      return condition_estimate(mesh, factor, run, Transpose::transpose);
-    }));
-    return Outcome{};
+    const dense::lu::Solved<T> solved{task.right_hand_sides<T>(factor.layout(), at["x"]),
+                                      system_of(task.job()), double{errors[1]}};
+    const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+      return dense::lu::judge(mesh, factor, solved, run, Transpose::transpose);
+    });
+    figures = {number<T>(outcome.rcond), number<T>(outcome.forward_error)};
+    return outcome;
   });
   task.write_to_all(at["verdict"], &verdict);
-  task.write_to_all(at["rcond"], &rcond);
+  task.write_to_all(at["rcond_and_forward_error"], figures.data(), std::ssize(figures));
 }
 
 }  // namespace
@@ -160,6 +173,7 @@ std::vector<CallRow> lu_calls() {
            .matrix = lu::condition_buffers["slab"],
            .record = lu::condition_buffers["record"],
            .verdict = lu::condition_buffers["verdict"],
+           .options = {{"adjoint", false}},
            .work = by_dtype([]<Scalar T>(Task& task) { lu::condition<T>(task); })}};
 }
 

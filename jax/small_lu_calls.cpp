@@ -22,7 +22,7 @@ constexpr CallBuffers small_factor_buffers = {
 constexpr CallBuffers small_solve_buffers = {
     .operands = {vectors("slab"), vectors("a"), any("rows", Element::words),
                  any("record", Element::words), vectors("b")},
-    .results = {any("verdict", Element::words), vectors("x"), any("error", Element::real)}};
+    .results = {any("verdict", Element::words), vectors("x"), any("errors", Element::real)}};
 
 template <Scalar T>
 void factor_small_ones(const LocalTask& task) {
@@ -75,7 +75,7 @@ void solve_small_ones(const LocalTask& task) {
   task.require_length(at["b"], columns * n);
   task.require_length(at["verdict"], words<Verdict>);
   task.require_length(at["x"], columns * n);
-  task.require_length(at["error"], 1);
+  task.require_length(at["errors"], 2);
   const bool small = columns <= most_small_columns && !is_watched();
   // conj(A^H) is C as it is
   const bool adjoint = task.option<bool>("adjoint");
@@ -88,7 +88,7 @@ void solve_small_ones(const LocalTask& task) {
     auto* const b = static_cast<T*>(task.item(at["b"], item, sizeof(T)));
     void* const verdict = task.item(at["verdict"], item, sizeof(std::int32_t));
     auto* const x = static_cast<T*>(task.item(at["x"], item, sizeof(T)));
-    auto* const error = static_cast<Real*>(task.item(at["error"], item, sizeof(Real)));
+    auto* const errors = static_cast<Real*>(task.item(at["errors"], item, sizeof(Real)));
     const auto record = read<LuRecord>(words);
     const FactorRecord& made = record.factor;
     if (small && made.verdict.ok() && made.n == n && made.devices == 1 && made.ranks == 1) {
@@ -99,12 +99,13 @@ void solve_small_ones(const LocalTask& task) {
               op, MatrixView<const T>(slab, n, n), MatrixView<const T>(a, n, n), rows, factor,
               MatrixView<const T>(b, n, columns), MatrixView<T>(x, n, columns))) {
         write(Verdict{}, verdict);
-        *error = static_cast<Real>(*found);
+        errors[0] = static_cast<Real>(found->by_norm);
+        errors[1] = static_cast<Real>(found->by_components);
         return;
       }
     }
     do_usual_call("lu_solve", Job{.dtype = task.dtype, .n = n, .columns = columns},
-                  {slab, a, rows, words, b, x, verdict, error}, {{"adjoint", adjoint}});
+                  {slab, a, rows, words, b, x, verdict, errors}, {{"adjoint", adjoint}});
   });
 }
 

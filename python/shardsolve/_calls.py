@@ -515,7 +515,7 @@ _LU_SOLVE = Call(
     },
     batches=True,
 )
-_LU_CONDITION = Call("lu_condition", rule="i j, r c, p, m -> l, v", empty=(1, 0))
+_LU_CONDITION = Call("lu_condition", rule="i j, r c, p, m, r k, e -> l, v", empty=((1, 0), 0))
 _QR = Call(
     "qr",
     rule="i j -> i j, a b, l, m",
@@ -606,13 +606,35 @@ def lu_factor(cut: Cut | None, tile: int) -> Callable[..., Arrays]:
 
 
 def lu_solve(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
-    """Slab, A, rows, record, b (n, k) -> x (n, k), verdict, backward error (1,)."""
+    """Slab, A, rows, record, b (n, k) -> x (n, k), verdict, and errors (2,).
+
+    The backward errors by the norm and by components.
+    """
     return _with_shared_factor(_LU_SOLVE, cut, adjoint=adjoint)
 
 
-def lu_condition(cut: Cut | None) -> Callable[..., Arrays]:
-    """Slab, A, rows, record -> reciprocal condition number (1,), verdict."""
-    return _one_by_one(_LU_CONDITION, cut)
+@functools.cache
+def lu_condition(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
+    """Slab, A, rows, record, x (n, k), errors (2,) -> rcond and forward error (2,), verdict.
+
+    x and errors are those of `lu_solve`; the verdict is that on x.
+    """
+
+    @custom_vmap
+    def call(*arguments: jax.Array) -> Arrays:
+        return _LU_CONDITION(cut, *arguments, adjoint=adjoint)
+
+    @call.def_vmap
+    def rule(axis_size, batched, *arguments):
+        *factor, x, errors = arguments
+        if any(batched[:4]) or not batched[4]:
+            return _batch(_LU_CONDITION, cut, call, batched, arguments, {"adjoint": adjoint})
+        # Solutions of one matrix: columns.
+        columns = jnp.moveaxis(x, 0, 1).reshape(x.shape[1], axis_size * x.shape[2])
+        worst = jnp.max(errors, axis=0) if batched[5] else errors
+        return call(*factor, columns, worst), (False, False)
+
+    return call
 
 
 def qr(cut: Cut | None, **options: int) -> Callable[[jax.Array], Arrays]:

@@ -235,17 +235,17 @@ _factor = compiled(factor_traced, static_argnums=(1, 2))
 def _solve_with(
     factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which
 ) -> tuple[jax.Array, Arrays]:
-    """X, and (verdict, backward error)."""
+    """X, and (verdict, backward errors by the norm and by components)."""
     frozen = lax.stop_gradient(factor)
 
     def run(right: jax.Array, which: Which) -> tuple[jax.Array, Arrays]:
         columns = right[:, None] if right.ndim == 1 else right
         turned = jnp.conj(columns) if which.conjugate else columns
-        x, verdict, error = _calls.lu_solve(cut, which.adjoint)(
+        x, verdict, errors = _calls.lu_solve(cut, which.adjoint)(
             frozen._slab, frozen._matrix, frozen._rows, frozen._record, turned
         )
         x = jnp.conj(x) if which.conjugate else x
-        return x.reshape(right.shape), (verdict, error)
+        return x.reshape(right.shape), (verdict, errors)
 
     def product(x: jax.Array) -> jax.Array:
         a = transpose(factor._matrix, cut) if which.adjoint else factor._matrix
@@ -266,13 +266,14 @@ def _solve_with(
 def _lu_solve(
     factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which, with_rcond: bool
 ) -> tuple[jax.Array, Info]:
-    x, (verdict, error) = _solve_with(factor, b, cut, which)
+    x, (verdict, errors) = _solve_with(factor, b, cut, which)
     if not with_rcond:
-        return x, Info(verdict, error[0], jnp.full_like(error[0], NOT_KNOWN))
-    rcond = _rcond(factor, cut)[0]
-    near = (verdict[0] == Status.OK) & (rcond < jnp.finfo(rcond.dtype).eps)
-    status = jnp.where(near, Status.NEARLY_SINGULAR.value, verdict[0]).astype(verdict.dtype)
-    return x, Info(verdict.at[0].set(status), error[0], rcond)
+        return x, Info(verdict, errors[0], jnp.full_like(errors[0], NOT_KNOWN))
+    columns = x[:, None] if x.ndim == 1 else x
+    rcond, judged = _judge(factor, columns, errors, cut, which.adjoint)
+    near = (verdict[0] == Status.OK) & (judged[0] == Status.NEARLY_SINGULAR)
+    status = jnp.where(near, judged[0], verdict[0])
+    return x, Info(verdict.at[0].set(status), errors[0], rcond)
 
 
 def _solve_traced(
@@ -335,16 +336,20 @@ def _info_of(record: jax.Array, log_modulus: jax.Array) -> Info:
     return Info(record[..., :VERDICT_WORDS], unknown, unknown)
 
 
-def _rcond(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
-    """Reciprocal condition number, verdict."""
-    frozen = lax.stop_gradient(factor)
-    rcond, verdict = _calls.lu_condition(cut)(
-        frozen._slab, frozen._matrix, frozen._rows, frozen._record
+def _judge(
+    factor: LuFactor, x: jax.Array, errors: jax.Array, cut: Cut | None, adjoint: bool
+) -> tuple[jax.Array, jax.Array]:
+    """Reciprocal condition number, the verdict on x (n, k) with these errors."""
+    frozen, x, errors = lax.stop_gradient((factor, x, errors))
+    figures, verdict = _calls.lu_condition(cut, adjoint)(
+        frozen._slab, frozen._matrix, frozen._rows, frozen._record, x, errors
     )
-    return rcond[0], verdict
+    return figures[0], verdict
 
 
 @functools.partial(compiled, static_argnames=("cut",))
 def _cond(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
-    rcond, verdict = _rcond(factor, cut)
+    nothing = jnp.zeros_like(factor._slab[:, :1])
+    errors = jnp.zeros(2, factor._log_modulus.dtype)
+    rcond, verdict = _judge(factor, nothing, errors, cut, adjoint=False)
     return jnp.where(verdict[0] == Status.SINGULAR, jnp.inf, 1 / rcond), verdict

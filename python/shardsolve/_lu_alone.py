@@ -59,13 +59,13 @@ def solve_on_cpu(
 ) -> Arrays:
     """Likewise."""
     n, k = b.shape[-2:]
-    verdict, x, error = _local.call(
+    verdict, x, errors = _local.call(
         "small_lu_solve",
         *(slab, a, rows, record, adjoint_of(b)),
-        lengths=(VERDICT_WORDS, (k, n), 1),
+        lengths=(VERDICT_WORDS, (k, n), 2),
         **options,
     )
-    return adjoint_of(x), verdict, error
+    return adjoint_of(x), verdict, errors
 
 
 def factor_by_xla(usual: Usual, a: jax.Array) -> Arrays:
@@ -141,9 +141,9 @@ def solve_by_xla(
     by_components = jnp.where(better, again_by_components, by_components)
     # Not if one is NaN. What one step has not brought home gets more of them, and a verdict.
     fine = (by_norm <= _REFINED_FROM * u) & (by_components <= _REFINED_FROM_BY_COMPONENTS * u)
-    error = jnp.max(by_norm, axis=-1, initial=0)
+    errors = [jnp.max(one, axis=-1, initial=0) for one in (by_norm, by_components)]
     fine = made & (_growth_of(record) < u**-0.5) & jnp.all(fine, axis=-1)
-    found = x, words(made, FINE), error[..., None].astype(jnp.finfo(b.dtype).dtype)
+    found = x, words(made, FINE), jnp.stack(errors, axis=-1).astype(jnp.finfo(b.dtype).dtype)
     return unless(fine, found, usual, *given)
 
 

@@ -32,6 +32,7 @@ KEYS = [
     "component_error",
     "growth",
     "rcond",
+    "forward_error",
     "residual",
     "orthogonality",
     "unit_roundoff",

@@ -103,7 +103,7 @@ std::vector<Result<T>> in_processes(testing::ProcessMeshes& meshes, const BlockG
 
 template <Scalar T>
 class SparseJointFronts : public ::testing::Test {};
-TYPED_TEST_SUITE(SparseJointFronts, testing::Dtypes);
+TYPED_TEST_SUITE(SparseJointFronts, testing::Dtypes, testing::DtypeNames);
 
 TYPED_TEST(SparseJointFronts, AnyGraph_HasTheSolutionOfOneProcessOnAllAndItsBitsAgain) {
   using T = TypeParam;

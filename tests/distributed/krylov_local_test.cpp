@@ -254,8 +254,7 @@ class LocalDriver {
 
 template <class T>
 class KrylovLocal : public ::testing::Test {};
-using Types = ::testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(KrylovLocal, Types);
+TYPED_TEST_SUITE(KrylovLocal, testing::Dtypes, testing::DtypeNames);
 
 TYPED_TEST(KrylovLocal, CallsByHand_HaveTheBitsOfASolve) {
   using T = TypeParam;

@@ -46,6 +46,13 @@ template <class T>
 class LuFamily : public Lu {};
 TYPED_TEST_SUITE(LuFamily, Dtypes, DtypeNames);
 
+/// One of -e ... e.
+int spread(int e, std::int64_t index, int step) {
+  return e == 0 ? 0
+                : static_cast<int>(index * step * std::abs(e) / 16 % (2 * std::abs(e) + 1)) -
+                      std::abs(e);
+}
+
 /// The factor of a whole matrix, in its slabs.
 template <Scalar T>
 struct Raw {
@@ -246,7 +253,10 @@ TYPED_TEST(LuFamily, Solve_OfEveryMatrix_IsRefinedAndCertifiedOrRefused) {
           const double by_components = component_ratio(one.a, whole(x), b);
           EXPECT_TRUE(by_components <= 100.0) << by_components;
         }
-        EXPECT_EQ(outcome.status == Status::nearly_singular, *outcome.rcond < 2 * unit_roundoff<T>);
+        const bool in_doubt = *outcome.rcond < 2 * unit_roundoff<T>;
+        EXPECT_TRUE(in_doubt || !outcome.forward_error);
+        EXPECT_EQ(outcome.status == Status::nearly_singular,
+                  in_doubt && !(outcome.forward_error.value_or(1.0) < 1.0));
       }
     }
   }
@@ -506,6 +516,63 @@ TEST_F(Lu, NearlySingular_HasAnAnswerAndSaysSo) {
     EXPECT_EQ(outcome.status, Status::nearly_singular);
     EXPECT_LT(*outcome.rcond, 2 * unit_roundoff<double>);
     EXPECT_TRUE(solve_ratio(one.a, whole(x), b) <= 10.0);
+  }
+}
+
+/// The matrix with its rows and columns multiplied by 2^-e ... 2^e.
+template <Scalar T>
+DenseMatrix<T> scaled_by(const DenseMatrix<T>& a, int rows, int columns) {
+  DenseMatrix<T> found = a;
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
+    for (std::int64_t i = 0; i < a.rows(); ++i) {
+      found(i, j) *= std::ldexp(RealOf<T>{1}, spread(rows, i, 7) + spread(columns, j, 5));
+    }
+  }
+  return found;
+}
+
+TYPED_TEST(LuFamily, Scales_OfRowsAndColumns_CostNoDigits) {
+  using T = TypeParam;
+  constexpr double u = unit_roundoff<T>;
+  constexpr std::int64_t n = 40;
+  const int e = std::is_same_v<RealOf<T>, double> ? 300 : 30;
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 12);  // of a tile of 16, and more than are exact
+  const DenseMatrix<T> plain = lu_zoo<T>(n).front().a;
+  for (const Cut& cut : zoo_cuts(n)) {
+    Mesh mesh = make_mesh(cut.layout.ranks());
+    const auto solved = [&](const DenseMatrix<T>& a, const DenseMatrix<T>& right) {
+      const RightHandSides<T> x = shard_rows(right, cut.layout);
+      const Outcome outcome =
+          solve(mesh, shard(a, cut.layout), x, {}, Rcond::estimated, Assume::general);
+      return std::pair(whole(x), outcome);
+    };
+    const DenseMatrix<T> expected = solved(plain, b).first;
+    for (const auto& [rows, columns] : {std::pair(e, 0), std::pair(0, e), std::pair(e, -e)}) {
+      SCOPED_TRACE(cut.name + " rows " + std::to_string(rows) + " columns " +
+                   std::to_string(columns));
+      const auto [x, outcome] = solved(scaled_by(plain, rows, columns), scaled_by(b, rows, 0));
+      ASSERT_EQ(outcome.status, Status::ok) << outcome.message();
+      EXPECT_LT(*outcome.rcond, 2 * u);
+      double worst = 0.0;
+      for (std::int64_t j = 0; j < x.columns(); ++j) {
+        double distance = 0.0;
+        double size = 0.0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          const T exact = expected(i, j) * std::ldexp(RealOf<T>{1}, -spread(columns, i, 5));
+          distance = std::max(distance, double{std::abs(x(i, j) - exact)});
+          size = std::max(size, double{std::abs(exact)});
+        }
+        worst = std::max(worst, distance / size);
+      }
+      // What is expected has such an error, too.
+      EXPECT_LE(worst, 2 * *outcome.forward_error);
+      EXPECT_LE(*outcome.forward_error, 1e4 * u);
+    }
+    // A matrix of few independent rows stays one.
+    DenseMatrix<T> kernel = scaled_by(lu_zoo<T>(n)[6].a, e, 0);
+    const Outcome doubtful = solved(kernel, scaled_by(b, e, 0)).second;
+    EXPECT_EQ(doubtful.status, Status::nearly_singular);
+    EXPECT_FALSE(*doubtful.forward_error < 1.0);
   }
 }
 

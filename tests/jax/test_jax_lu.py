@@ -146,6 +146,37 @@ def test_lu_nearly_singular_matrix_has_an_answer_and_says_so():
 
 
 @pytest.mark.parametrize("place", ("last_device", "rows"))
+@every_dtype
+def test_lu_units_of_equations_and_unknowns_cost_no_digits(dtype, place):
+    u, double = unit_roundoff(dtype), np.finfo(dtype).bits == 64
+    a, x = general(N, dtype), sides(N, 3, dtype)
+    units = np.ldexp(1.0, np.linspace(-300, 300, N).astype(int) // (1 if double else 10))
+    units = units.astype(x.real.dtype)
+    put_there = PLACES[place]
+
+    def distance(found):
+        return np.max(np.abs(found - x), axis=0).max() / np.abs(x).max()
+
+    rows, b = units[:, None] * a, units[:, None] * (a @ x)
+    found, info = solve(put_there(rows), b, full_output=True)
+    assert info.status is Status.OK and info.rcond < 2 * u
+    assert distance(found) < 1e4 * u
+    factor = shardsolve.lu_factor(put_there(a * units))  # whose transposes have such rows
+    for trans in (1, 2):
+        b = units[:, None] * (OPS[trans](a) @ x)
+        found, info = shardsolve.lu_solve(factor, b, trans=trans, full_output=True)
+        assert info.status is Status.OK and info.rcond < 2 * u
+        assert distance(found) < 1e4 * u
+    batch = np.stack([b, 2 * b])
+    of_each = jax.vmap(lambda b: shardsolve.lu_solve(factor, b, trans=2, full_output=True))
+    assert (np.asarray(of_each(batch)[1].verdict)[..., 0] == Status.OK).all()
+    kernel = scipy.linalg.hilbert(N).astype(dtype)
+    assert solve(put_there(units[:, None] * kernel), units.astype(dtype), full_output=True)[
+        1
+    ].status is (Status.NEARLY_SINGULAR)
+
+
+@pytest.mark.parametrize("place", ("last_device", "rows"))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_lu_growth_is_answered_by_qr(dtype, place):
     n = 64

@@ -155,8 +155,8 @@ TEST(Figures, EachHasARowThatTellsItAndNoOther) {
       EXPECT_EQ((outcome.*other.value).has_value(), other.name == figure.name);
     }
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"backward_error", "component_error", "growth",
-                                               "rcond", "residual", "orthogonality"}));
+  EXPECT_EQ(names, (std::set<std::string_view>{"backward_error", "component_error", "forward_error",
+                                               "growth", "rcond", "residual", "orthogonality"}));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "dense/lu/by_qr.hpp"
 #include "dense/lu/certified_solve.hpp"
 #include "dense/lu/factor.hpp"
+#include "dense/lu/forward_error.hpp"
 #include "dense/lu/solve.hpp"
 #include "dense/lu/triangular_solve.hpp"
 #include "dense/lu/wait_sites.hpp"
@@ -243,9 +244,11 @@ bool may_ask_qr(const Mesh& mesh, const SlabLayout& layout, const Plan& plan, Dt
   return programs::memory_for(mesh, bytes) >= bytes;
 }
 
-/// Of op(A), in the 1-norm; of its R where the factor is one of another matrix.
+/// rcond of op(A), in the 1-norm; of its R where the factor is one of another matrix. If there is a
+/// solution, the verdict on it.
 template <Scalar T>
-Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptions& options,
+Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
+                           const std::optional<Solved<T>>& solved, const RunOptions& options,
                            Transpose transpose) {
   const bool turned = op_of(transpose) != runtime::Op::none;
   const SlabLayout& layout = factor.layout();
@@ -255,7 +258,7 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptio
   const bool by_qr = factor.outcome.growth.value_or(1.0) > largest_growth<T>() &&
                      !overwrites(factor.matrix, factor.slabs) &&
                      may_ask_qr(mesh, layout, call.plan, dtype_of<T>, 1);
-  return call.run([factor, turned, op, by_qr](mesh::Rank& rank) {
+  return call.run([factor, solved, turned, op, by_qr](mesh::Rank& rank) {
     programs::require_reachable(rank, factor.slabs, "the factor");
     Outcome outcome;
     rank.report("condition", 0.0);
@@ -264,6 +267,9 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptio
       programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
       outcome.rcond =
           solve_by_qr<T>(rank, part, op, rank.workspace<T>(part.slab.columns(), 0)).rcond;
+      if (solved && *outcome.rcond < 2.0 * unit_roundoff<T>) {
+        outcome.status = Status::nearly_singular;
+      }
       return outcome;
     }
     TriangularSolve<T> solve(rank, part.layout, part.slab, part.rows, 1);
@@ -273,11 +279,27 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor, const RunOptio
     };
     outcome.rcond =
         reciprocal_condition_by<T>(rank, part.layout, turned ? part.inf_norm : part.one_norm, run);
+    if (solved && *outcome.rcond < 2.0 * unit_roundoff<T>) {
+      programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
+      programs::require_reachable(rank, solved->x);
+      outcome.forward_error =
+          forward_error<T>(rank, part, op_of(solved->transpose), solved->x.block(rank.index()),
+                           solved->component_error);
+      if (!(*outcome.forward_error < 1.0)) {
+        outcome.status = Status::nearly_singular;
+      }
+    }
     return outcome;
   });
 }
 
 }  // namespace
+
+template <Scalar T>
+Outcome judge(Mesh& mesh, const LuFactor<T>& factor, const Solved<T>& solved,
+              const RunOptions& options, Transpose transpose) {
+  return estimate_condition<T>(mesh, factor, solved, options, transpose);
+}
 
 template <Scalar T>
 Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
@@ -294,18 +316,20 @@ Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
   Outcome outcome = lu_solve(mesh, factor, b, options, transpose);
   programs::add_cost(outcome, factor.outcome);
   if (outcome.ok() && rcond == Rcond::estimated) {
-    const Outcome condition = estimate_condition(mesh, factor, options, transpose);
-    outcome.rcond = condition.rcond;
-    programs::add_cost(outcome, condition);
-    if (*outcome.rcond < 2.0 * unit_roundoff<T>) {
-      outcome.status = Status::nearly_singular;
-    }
+    const Outcome judged =
+        judge(mesh, factor, {b, transpose, *outcome.component_error}, options, transpose);
+    outcome.status = judged.status;
+    outcome.rcond = judged.rcond;
+    outcome.forward_error = judged.forward_error;
+    programs::add_cost(outcome, judged);
   }
   return outcome;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                  \
-  template Outcome solve(Mesh&, const ShardedMatrix<T>&, const RightHandSides<T>&, \
+#define SHARDSOLVE_INSTANTIATE(T)                                                        \
+  template Outcome judge(Mesh&, const LuFactor<T>&, const Solved<T>&, const RunOptions&, \
+                         Transpose);                                                     \
+  template Outcome solve(Mesh&, const ShardedMatrix<T>&, const RightHandSides<T>&,       \
                          const RunOptions&, Rcond, Transpose);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
@@ -360,7 +384,7 @@ double condition_estimate(Mesh& mesh, const LuFactor<T>& factor, const RunOption
   if (factor.outcome.status == Status::singular) {
     return 0.0;
   }
-  const Outcome outcome = lu::estimate_condition(mesh, factor, options, transpose);
+  const Outcome outcome = lu::estimate_condition<T>(mesh, factor, std::nullopt, options, transpose);
   return *outcome.rcond;  // NOLINT(bugprone-unchecked-optional-access): always there
 }
 

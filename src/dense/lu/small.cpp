@@ -256,9 +256,9 @@ std::optional<SmallFactor<T>> factor_small(MatrixView<const T> a, MatrixView<T> 
 }
 
 template <Scalar T>
-std::optional<double> solve_small(Op op, MatrixView<const T> slab, MatrixView<const T> a,
-                                  const std::int32_t* rows, const SmallFactor<T>& factor,
-                                  MatrixView<const T> b, MatrixView<T> x) {
+std::optional<BackwardErrors> solve_small(Op op, MatrixView<const T> slab, MatrixView<const T> a,
+                                          const std::int32_t* rows, const SmallFactor<T>& factor,
+                                          MatrixView<const T> b, MatrixView<T> x) {
   if (!(factor.growth <= largest_growth<T>())) {
     return std::nullopt;
   }
@@ -266,7 +266,7 @@ std::optional<double> solve_small(Op op, MatrixView<const T> slab, MatrixView<co
   SmallSolve<T> solve(op, slab, rows);
   SmallCertificate<T> certificate(op, a, op == Op::none ? factor.inf_norm : factor.one_norm);
   std::vector<T> before(static_cast<std::size_t>(n));
-  double worst = 0.0;
+  BackwardErrors worst;
   for (std::int64_t j = 0; j < b.columns(); ++j) {
     T* const column = &x(0, j);
     std::copy_n(&b(0, j), n, column);
@@ -290,17 +290,18 @@ std::optional<double> solve_small(Op op, MatrixView<const T> slab, MatrixView<co
     if (!errors || !(errors->by_norm <= given_up_from)) {
       return std::nullopt;
     }
-    worst = std::max(worst, errors->by_norm * unit_roundoff<T>);
+    worst.by_norm = std::max(worst.by_norm, errors->by_norm * unit_roundoff<T>);
+    worst.by_components = std::max(worst.by_components, errors->by_components * unit_roundoff<T>);
   }
   return worst;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template std::optional<SmallFactor<T>> factor_small(MatrixView<const T>, MatrixView<T>,  \
-                                                      std::int32_t*);                      \
-  template std::optional<double> solve_small(Op, MatrixView<const T>, MatrixView<const T>, \
-                                             const std::int32_t*, const SmallFactor<T>&,   \
-                                             MatrixView<const T>, MatrixView<T>);
+#define SHARDSOLVE_INSTANTIATE(T)                                                                  \
+  template std::optional<SmallFactor<T>> factor_small(MatrixView<const T>, MatrixView<T>,          \
+                                                      std::int32_t*);                              \
+  template std::optional<BackwardErrors> solve_small(Op, MatrixView<const T>, MatrixView<const T>, \
+                                                     const std::int32_t*, const SmallFactor<T>&,   \
+                                                     MatrixView<const T>, MatrixView<T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -32,15 +32,22 @@ template <Scalar T>
 std::optional<SmallFactor<T>> factor_small(MatrixView<const T> a, MatrixView<T> slab,
                                            std::int32_t* rows);
 
-/// X = op(A)^-1 B, `op` none or conjugate_transpose, with what factor_small() has left, and the
-/// largest backward error of its columns, summed in twice the precision; refined as lu_solve() does
+/// Backward errors of an X, the largest of its columns.
+struct BackwardErrors {
+  double by_norm = 0.0;
+  double by_components = 0.0;
+};
+
+/// X = op(A)^-1 B, `op` none or conjugate_transpose, with what factor_small() has left, and its
+/// errors, summed in twice the precision; refined as lu_solve() does
 /// it. Nothing where that would have more to do or to say: B has NaN or Inf, numbers leave the
 /// range, or the errors stay larger than rounding makes them. `x` then holds nothing of use.
 ///
 /// `b`: n x k, kept; `x`: as large.
 template <Scalar T>
-std::optional<double> solve_small(runtime::Op op, MatrixView<const T> slab, MatrixView<const T> a,
-                                  const std::int32_t* rows, const SmallFactor<T>& factor,
-                                  MatrixView<const T> b, MatrixView<T> x);
+std::optional<BackwardErrors> solve_small(runtime::Op op, MatrixView<const T> slab,
+                                          MatrixView<const T> a, const std::int32_t* rows,
+                                          const SmallFactor<T>& factor, MatrixView<const T> b,
+                                          MatrixView<T> x);
 
 }  // namespace shardsolve::dense::lu

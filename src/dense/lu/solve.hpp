@@ -5,8 +5,22 @@
 
 namespace shardsolve::dense::lu {
 
-/// op(A) X = B, X in place of B, by LU; A stays. The outcome is that of solve(), nearly_singular
-/// where rcond says that no digit of X need be right.
+/// What is known of an X: which system it solves, and its backward error by components.
+template <Scalar T>
+struct Solved {
+  RightHandSides<T> x;
+  Transpose transpose = Transpose::none;
+  double component_error = 0.0;
+};
+
+/// rcond, as condition_estimate() has it. Where that is below 2 u, the forward error of X too, and
+/// nearly_singular, if no digit of X need be right then.
+template <Scalar T>
+Outcome judge(Mesh& mesh, const LuFactor<T>& factor, const Solved<T>& solved,
+              const RunOptions& options, Transpose transpose);
+
+/// op(A) X = B, X in place of B, by LU; A stays. The outcome is that of solve(), as judge() has
+/// it where rcond is estimated.
 template <Scalar T>
 Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
               const RunOptions& options, Rcond rcond, Transpose transpose = Transpose::none);

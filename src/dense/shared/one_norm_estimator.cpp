@@ -144,6 +144,12 @@ class OneNormEstimator {
 }  // namespace
 
 template <Scalar T>
+double one_norm_by(mesh::Rank& rank, const SlabLayout& layout,
+                   const SolveInPlace<std::type_identity_t<T>>& multiply) {
+  return layout.size() == 0 ? 0.0 : OneNormEstimator<T>(rank, layout, multiply, 1).run();
+}
+
+template <Scalar T>
 double reciprocal_condition_by(mesh::Rank& rank, const SlabLayout& layout, Scaled norm_of_a,
                                const SolveInPlace<std::type_identity_t<T>>& solve) {
   using Limits = std::numeric_limits<RealOf<T>>;
@@ -165,8 +171,9 @@ double reciprocal_condition_by(mesh::Rank& rank, const SlabLayout& layout, Scale
   return ratio(Scaled{1.0, exponent}, Scaled{estimate, 0} * norm);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                    \
-  template double reciprocal_condition_by<T>(mesh::Rank&, const SlabLayout&, Scaled, \
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template double one_norm_by<T>(mesh::Rank&, const SlabLayout&, const SolveInPlace<T>&); \
+  template double reciprocal_condition_by<T>(mesh::Rank&, const SlabLayout&, Scaled,      \
                                              const SolveInPlace<T>&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

@@ -1,0 +1,111 @@
+#include "dense/lu/forward_error.hpp"
+
+#include "core/each_dtype.hpp"
+#include "dense/lu/general_multiply.hpp"
+#include "dense/lu/triangular_solve.hpp"
+#include "dense/shared/one_norm_estimator.hpp"
+#include "dense/shared/right_hand_sides.hpp"
+#include "programs/gather.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace shardsolve::dense::lu {
+namespace {
+
+using runtime::Op;
+
+/// y_i = max_j |x_ij| / ||x_j||, of this rank's rows.
+template <Scalar T>
+std::vector<T> shape_of(mesh::Rank& rank, MatrixView<const T> x,
+                        const std::vector<double>& maxima) {
+  std::vector<double> shape(static_cast<std::size_t>(x.rows()), 0.0);
+  for (std::int64_t j = 0; j < x.columns(); ++j) {
+    const double largest = maxima[static_cast<std::size_t>(j)];
+    if (largest == 0.0) {
+      continue;
+    }
+    const std::vector<T> column = rank.fetch(rank.update(), &x(0, j), x.rows());
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      shape[i] = std::max(shape[i], double{std::abs(column[i])} / largest);
+    }
+  }
+  std::vector<T> rounded(shape.size());
+  std::transform(shape.begin(), shape.end(), rounded.begin(),
+                 [](double one) { return T{static_cast<RealOf<T>>(one)}; });
+  return rounded;
+}
+
+template <class T>
+void put(mesh::Rank& rank, const std::vector<T>& from, MatrixView<T> to) {
+  rank.update().copy(to.data(), from.data(), from.size() * sizeof(T));
+  rank.update().synchronize();  // from here on `from` may go
+}
+
+}  // namespace
+
+template <Scalar T>
+double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, Op op, MatrixView<const T> x,
+                     double component_error) {
+  using Limits = std::numeric_limits<RealOf<T>>;
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  const std::vector<double> maxima = column_maxima<T>(rank, x);
+  double smallest = infinite;  // of the columns that are not 0
+  for (const double one : maxima) {
+    smallest = one > 0.0 ? std::min(smallest, one) : smallest;
+  }
+  if (smallest == infinite) {
+    return 0.0;
+  }
+  const std::int64_t rows = factor.slab.columns();
+  const MatrixView<T> y = rank.workspace<T>(rows, 1);
+  const MatrixView<T> nothing = rank.workspace<T>(rows, 1);
+  const MatrixView<T> product = rank.workspace<T>(rows, 1);
+  put(rank, shape_of(rank, x, maxima), y);
+  put(rank, std::vector<T>(static_cast<std::size_t>(rows), T{0}), nothing);
+  GeneralMultiply<T> multiply(rank, factor.layout, factor.matrix, 1, Sums::exact);
+  multiply.residual(op, y, nothing, product);
+  const std::vector<double> sizes = rank.fetch(rank.update(), multiply.sizes().data(), rows);
+  // Near the ends of the range neither w, which leaves out terms that are subnormal, nor what
+  // follows says anything.
+  constexpr double least = double{Limits::min()} / (double{Limits::epsilon()} * Limits::epsilon());
+  const bool in_range = std::all_of(sizes.begin(), sizes.end(), [&](double size) {
+    return size >= least && size * smallest >= least && size <= 1.0 / least;
+  });
+  if (programs::largest_of_all(rank, in_range ? 0.0 : 1.0) != 0.0) {
+    return infinite;
+  }
+  // || |op(A)^-1| D || in the infinity norm, D = diag(sizes), is || D op(A)^-H || in the 1-norm.
+  TriangularSolve<T> solve(rank, factor.layout, factor.slab, factor.rows, 1);
+  const auto scale = [&](MatrixView<T> v) {
+    std::vector<T> values = rank.fetch(rank.update(), v.data(), rows);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] *= static_cast<RealOf<T>>(sizes[i]);
+    }
+    put(rank, values, v);
+  };
+  const double norm = one_norm_by<T>(rank, factor.layout, [&](MatrixView<T> v, bool adjoint) {
+    if (adjoint) {
+      scale(v);
+    }
+    // The transpose has the moduli of the adjoint.
+    solve.run((op == Op::none) == adjoint ? Op::none : Op::conjugate_transpose, v);
+    if (!adjoint) {
+      scale(v);
+    }
+  });
+  const double error = 2.0 * std::max(component_error, unit_roundoff<T>) * norm;
+  return std::isfinite(error) ? error : infinite;
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                               \
+  template double forward_error(mesh::Rank&, const FactorPart<T>&, runtime::Op, \
+                                MatrixView<const T>, double);
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
+
+}  // namespace shardsolve::dense::lu
