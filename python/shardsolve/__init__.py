@@ -24,6 +24,7 @@ from shardsolve._files import load_factor, save_factor
 from shardsolve._krylov_records import last_failures
 from shardsolve._library import register
 from shardsolve._lu import LuFactor, det, lu_factor, lu_solve
+from shardsolve._lu_in_order import lu
 from shardsolve._matrix_functions import matrix_function, trace_function
 from shardsolve._natural import cholesky
 from shardsolve._processes import watch
@@ -56,6 +57,7 @@ __all__ = [
     "load_factor",
     "logdet",
     "lstsq",
+    "lu",
     "lu_factor",
     "lu_solve",
     "matrix_function",

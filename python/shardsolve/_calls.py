@@ -143,13 +143,7 @@ class Call:
 
         XLA alone knows how many there are if `cut` is None.
         """
-        if not self.batches or not self._ways_alone(n, options):
-            return False
-        if cut is None:
-            return True
-        if cut.inside:
-            return not cut.axes or lax.axis_size(cut.axes) == 1
-        return cut.parts == 1
+        return self.batches and bool(self._ways_alone(n, options)) and may_be_alone(cut)
 
     def __call__(
         self, cut: Cut | None, *arguments: jax.Array, batch: bool = False, **options: int
@@ -375,6 +369,15 @@ def _behind_batch(axes: Sequence[int | None], batch: bool) -> tuple[int | None, 
     return tuple(None if axis is None else axis + batch for axis in axes)
 
 
+def may_be_alone(cut: Cut | None) -> bool:
+    """Whether a matrix may lie on one device; XLA alone knows if `cut` is None."""
+    if cut is None:
+        return True
+    if cut.inside:
+        return not cut.axes or lax.axis_size(cut.axes) == 1
+    return cut.parts == 1
+
+
 @functools.cache
 def _partitioned(call: Call, options: tuple[tuple[str, int], ...], batch: bool) -> Callable:
     """The call where XLA knows the shardings and Python does not: under jit with Auto axes."""
@@ -564,7 +567,7 @@ _GENERALISED = Call(
 
 def factor(cut: Cut | None, tile: int) -> Callable[[jax.Array], Arrays]:
     """A (n, n) -> slab (n, n), diagonal (n,), log-determinant (1,), record."""
-    return _one_by_one(FACTOR, cut, tile=tile)
+    return one_by_one(FACTOR, cut, tile=tile)
 
 
 def solve(cut: Cut | None) -> Callable[..., Arrays]:
@@ -602,7 +605,7 @@ def _with_shared_factor(what: Call, cut: Cut | None, **options: int) -> Callable
 
 def lu_factor(cut: Cut | None, tile: int) -> Callable[..., Arrays]:
     """A (n, n) -> slab (n, n), rows (n,), sign and log-modulus of the determinant (1,), record."""
-    return _one_by_one(_LU_FACTOR, cut, tile=tile)
+    return one_by_one(_LU_FACTOR, cut, tile=tile)
 
 
 def lu_solve(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
@@ -639,22 +642,22 @@ def lu_condition(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
 
 def qr(cut: Cut | None, **options: int) -> Callable[[jax.Array], Arrays]:
     """A (n, c) -> Q (n, c), R (c, c), residual and orthogonality (2,), verdict."""
-    return _one_by_one(_QR, cut, **options)
+    return one_by_one(_QR, cut, **options)
 
 
 def svd(cut: Cut | None) -> Callable[[jax.Array], Arrays]:
     """A (n, c) -> U (n, c), values (c,), V (c, c), residual and orthogonality (2,), verdict."""
-    return _one_by_one(_SVD, cut)
+    return one_by_one(_SVD, cut)
 
 
 def svdvals(cut: Cut | None) -> Callable[[jax.Array], Arrays]:
     """A (n, c) -> values (c,), verdict."""
-    return _one_by_one(_SVDVALS, cut)
+    return one_by_one(_SVDVALS, cut)
 
 
 def polar(cut: Cut | None) -> Callable[[jax.Array], Arrays]:
     """A (n, c) -> U (n, c), H (c, c), residual and orthogonality (2,), verdict."""
-    return _one_by_one(_POLAR, cut)
+    return one_by_one(_POLAR, cut)
 
 
 def least_squares(cut: Cut | None, **options: float) -> Callable[..., Arrays]:
@@ -663,7 +666,7 @@ def least_squares(cut: Cut | None, **options: float) -> Callable[..., Arrays]:
     That is norms of residuals (k,), the rank (1,), singular values (c,), backward error and
     rcond (2,), and the verdict.
     """
-    return _one_by_one(_LEAST_SQUARES, cut, **options)
+    return one_by_one(_LEAST_SQUARES, cut, **options)
 
 
 def eigh(cut: Cut | None, **options: int) -> Callable[[jax.Array, jax.Array], Arrays]:
@@ -671,26 +674,26 @@ def eigh(cut: Cut | None, **options: int) -> Callable[[jax.Array, jax.Array], Ar
 
     That is residual and orthogonality (2,), and the verdict.
     """
-    return _one_by_one(_EIGH, cut, **options)
+    return one_by_one(_EIGH, cut, **options)
 
 
 def generalised_eigh(cut: Cut | None, **options: int) -> Callable[..., Arrays]:
     """Slab, diagonal and record of a factor of B, A (n, n), interval (2,) -> as `eigh`."""
-    return _one_by_one(_GENERALISED, cut, **options)
+    return one_by_one(_GENERALISED, cut, **options)
 
 
 def inverse(cut: Cut | None) -> Callable[..., Arrays]:
     """Slab, diagonal, record -> inverse (n, n), verdict, backward error and rcond (2,)."""
-    return _one_by_one(_INVERSE, cut)
+    return one_by_one(_INVERSE, cut)
 
 
 def condition(cut: Cut | None) -> Callable[..., Arrays]:
     """Slab, diagonal, record -> reciprocal condition number (1,), verdict."""
-    return _one_by_one(_CONDITION, cut)
+    return one_by_one(_CONDITION, cut)
 
 
 @functools.cache
-def _one_by_one(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+def one_by_one(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
     """A call of which a batch is done one after the other, unless a device does it at once."""
 
     @custom_vmap

@@ -98,8 +98,8 @@ def _cholesky_of(cut: Cut | None, tile: int, upper: bool) -> Callable[[jax.Array
         lower = whole(adjoint(factor) if upper else factor)
         change = whole(tangents[0])
         change = (change + adjoint(change)) / 2
-        half = adjoint(_solve_lower(lower, change))  # the change is Hermitian
-        middle = jnp.tril(_solve_lower(lower, half))
+        half = adjoint(solve_lower(lower, change))  # the change is Hermitian
+        middle = jnp.tril(solve_lower(lower, half))
         middle = middle - jnp.diag(jnp.diag(middle)) / 2
         change = jnp.matmul(lower, middle, precision=lax.Precision.HIGHEST)
         change = adjoint(change) if upper else change
@@ -111,7 +111,7 @@ def _cholesky_of(cut: Cut | None, tile: int, upper: bool) -> Callable[[jax.Array
     return cholesky
 
 
-def _solve_lower(lower: jax.Array, b: jax.Array) -> jax.Array:
+def solve_lower(lower: jax.Array, b: jax.Array) -> jax.Array:
     """L^-1 b for whole (n, n) matrices, of a batch one after the other.
 
     The triangular solve of a batch waits for threads of a pool which the programs of several CPU
@@ -185,10 +185,8 @@ class _Order:
     def __init__(self, n: int, axes: tuple[str, ...], largest_tile: int):
         self.axes = axes
         ranks = lax.axis_size(axes) if axes else 1
-        turns = max(1, -(-n // (ranks * ranks * largest_tile)))
         self.n, self.ranks, self.width = n, ranks, -(-n // ranks)
-        self.tile = max(1, -(-n // (ranks * ranks * turns)))
-        self.blocks = ranks * turns
+        self.tile, self.blocks = blocks_of(n, ranks, largest_tile)
         self.padded = self.blocks * self.tile * ranks
         if ranks == 1:  # the order is that of the matrix anyway
             self.tile, self.padded = min(largest_tile, n), n
@@ -272,6 +270,12 @@ class _Order:
             table(pairs, target, source, number, dealt),
             table((self.ranks, self.width), source, held, target * most + number),
         )
+
+
+def blocks_of(n: int, ranks: int, largest_tile: int) -> tuple[int, int]:
+    """Rows of a block, and how many blocks each device gets, to deal n rows out in turn."""
+    turns = max(1, -(-n // (ranks * ranks * largest_tile)))
+    return max(1, -(-n // (ranks * ranks * turns))), ranks * turns
 
 
 def _exchange(

@@ -369,7 +369,6 @@ NAMES: Mapping[str, str] = {
     "netket": "import shardsolve.netket",
     **{name: f"krylov.solve(a, b, method={name!r})" for name in ("bicgstab", "cg", "minres")},
     **dict.fromkeys(("fgmres", "gmres"), "krylov.solve(a, b, method='fgmres')"),
-    "lu": "lu_factor and lu_solve are there; jax.scipy.linalg.lu has L and U, on one device",
     "eigsh": "eigh(a, subset_by_index=(0, k - 1)) of a dense matrix",
     "expm": "matrix_function(jnp.exp, a) of a Hermitian matrix",
     "funm": "matrix_function(f, a) of a Hermitian matrix",
