@@ -301,7 +301,8 @@ class Call:
         """Of the whole results."""
         usual = dataclasses.replace(self, alone={})
         run = usual._run((), (), self.rows_in(arguments), options, batch)
-        return jax.eval_shape(run, *arguments)
+        # Not the arrays, whose types may say where they lie: XLA's routines refuse such.
+        return jax.eval_shape(run, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments))
 
     def _nothing(self, arguments: Sequence[jax.Array], options: dict, batch: bool) -> Arrays:
         return tuple(

@@ -97,7 +97,9 @@ def lu(
     """
     a = as_array(a, "a")
     if a.ndim != 2:
-        raise ValueError(f"a has shape {a.shape}; pass a matrix, (m, n); several go through vmap")
+        raise ValueError(
+            f"a has shape {a.shape}; pass a matrix, (m, n); several go through jax.vmap"
+        )
     form = _IN_L if permute_l else _INDICES if p_indices else _MATRIX
     cut = find_cut(a, mesh, axis_name, square=False)
     *factors, info = _lu(a, cut, check_tile(tile) or LARGEST_TILE, form, bool(full_output))
