@@ -115,6 +115,10 @@ ROUTINES = (
         "lu_solve",
     ),
     _dense(*_LU, "determinant", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor", "det"),
+    _dense(
+        *_LU, "factors in natural order", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor",
+        "lu",
+    ),
     _dense(*_QR, "QR", "qr", "plan_qr", "qr", "", "qr", "qr", speed="qr"),
     _dense(
         *_QR, "least squares", "least_squares", "plan_least_squares", "least_squares", "",

@@ -62,8 +62,8 @@ def lu(
 
     One device has XLA's routine do it. So does each of several, with all of `a`, if that costs less
     than to share the work: if `a` has as many times more rows than columns, or columns than rows,
-    as there are devices. Else the work is that of a square matrix of the larger size, its columns
-    over devices, each of which has up to five times its rows of that.
+    as there are devices. Else the work is that of a square matrix of the larger size, and each
+    device has up to six times its rows of that, `a` and the results among them.
 
     Args:
         a: (m, n), float32, float64, complex64 or complex128, its rows cut or not.

@@ -172,9 +172,9 @@ class Info(_Judged):
         verdict: int32[5]: status, row, column, rows eliminated before, in right-hand side.
         backward_error: Normwise backward error, in the infinity norm: of a solve
             ||b - A x|| / (||A|| ||x|| + ||b||), the largest over the right-hand sides; of an
-            inverse ||v - X w|| / (||A|| ||X|| ||v||) with v of random signs and w = A v. NaN
-            where there is no answer, -1 where it was not asked for. Rounding alone gives a small
-            multiple of eps / 2.
+            inverse ||v - X w|| / (||A|| ||X|| ||v||) with v of random signs and w = A v; of `lu`
+            ||A v - P L U v|| / (||A|| ||v||), the largest of four such v. NaN where there is no
+            answer, -1 where it was not asked for. Rounding alone gives a small multiple of eps / 2.
         rcond: Reciprocal condition number in the 1-norm, an estimate: 1 / (||A|| ||A^-1||).
     """
 
