@@ -509,6 +509,33 @@ TEST_F(Lu, NearlySingular_HasAnAnswerAndSaysSo) {
   }
 }
 
+/// Residuals that would drown are scaled, and b where numbers inside a solve leave the range: by
+/// powers of two, which no digit depends on.
+TEST_F(Lu, Solve_NearTheEndsOfTheRange_HasTheDigitsOfAnyOther) {
+  constexpr std::int64_t n = 20;
+  const SlabLayout layout = SlabLayout::even(n, 1, 4);
+  Mesh mesh = make_mesh(1);
+  const auto times = [](DenseMatrix<double> values, int exponent) {
+    for (std::int64_t i = 0; i < values.rows() * values.columns(); ++i) {
+      values.data()[i] = std::ldexp(values.data()[i], exponent);
+    }
+    return values;
+  };
+  // one that has grown, but not so much that QR takes its place: it needs refinement
+  const DenseMatrix<double> a = lu_zoo<double>(n)[1].a;
+  const DenseMatrix<double> b = right_hand_sides<double>(n, 1);
+  const auto solved = [&](int of_a, int of_b) {
+    const RightHandSides<double> x = shard_rows(times(b, of_b), layout);
+    const LuFactor<double> factor = lu_factor(mesh, shard(times(a, of_a), layout));
+    const Outcome outcome = lu_solve(mesh, factor, x);
+    EXPECT_TRUE(outcome.ok()) << outcome.message();
+    return times(whole(x), of_a - of_b);
+  };
+  const DenseMatrix<double> expected = solved(0, 0);
+  EXPECT_TRUE(same_bits(solved(-500, -950), expected));
+  EXPECT_TRUE(same_bits(solved(0, 1019), expected));
+}
+
 TEST_F(Lu, Factor_ThatOverwritesItsMatrix_GivesTheDeterminantAlone) {
   constexpr std::int64_t n = 23;
   const DenseMatrix<double> a = lu_zoo<double>(n).front().a;
