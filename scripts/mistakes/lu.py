@@ -190,7 +190,8 @@ MISTAKES = (
         "the residual of a transpose in working precision",
         "src/runtime/host/general_multiply.cpp",
         "split<Real>(across(re), high_parts[0], low_parts[0]);",
-        "split<Real>({across(re).high, 0.0}, high_parts[0], low_parts[0]);",
+        "split<Real>({re.high[0] + re.high[1] + re.high[2] + re.high[3], 0.0}, high_parts[0],\n"
+        "              low_parts[0]);",
         "LuFamily/float64.LuSolve_OfEachKind*",
     ),
     Mistake(
@@ -226,7 +227,7 @@ MISTAKES = (
         "src/dense/lu/calls.cpp",
         "const bool by_qr = factor.outcome.growth.value_or(1.0) > largest_growth<T>() &&",
         "const bool by_qr = factor.outcome.growth.value_or(1.0) < 0.0 &&",
-        "LuFamily/complex128.Growth_Beyond*",
+        "Lu.Rcond_OfAMatrixThatHasGrown*",
     ),
     Mistake(
         "x of QR for A^T without its conjugate",
