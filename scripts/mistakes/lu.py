@@ -192,7 +192,8 @@ MISTAKES = (
         "split<Real>(across(re), high_parts[0], low_parts[0]);",
         "split<Real>({re.high[0] + re.high[1] + re.high[2] + re.high[3], 0.0}, high_parts[0],\n"
         "              low_parts[0]);",
-        "LuFamily/float64.LuSolve_OfEachKind*",
+        KERNELS + "Multiply_WhereSumsCancel*",
+        UNIT,
     ),
     Mistake(
         "refinement by the norm alone",
