@@ -472,6 +472,35 @@ TYPED_TEST(LuFamily, Growth_BeyondTheSquareRootOfRounding_IsAnsweredByQr) {
   EXPECT_TRUE(has_grown);
 }
 
+/// Powers of two grow without rounding. Of other numbers LU is that of another matrix,
+/// whose condition number says nothing.
+TEST_F(Lu, Rcond_OfAMatrixThatHasGrownWithRounding_IsItsOwn) {
+  constexpr std::int64_t n = 72;
+  DenseMatrix<double> a = lu_zoo<double>(n)[1].a;
+  const DenseMatrix<double> some = right_hand_sides<double>(n, n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = j + 1; i < n; ++i) {
+      a(i, j) = -1.0 + 0.05 * std::abs(some(i, j));
+    }
+  }
+  // by the transpose, which does not grow
+  const DenseMatrix<double> turned = applied(Op::transpose, a);
+  const DenseMatrix<double> inverse = applied(
+      Op::transpose,
+      reference::lu_solve(reference::lu(turned), Op::none, DenseMatrix<double>::identity(n)));
+  const auto exact =
+      1.0 / static_cast<double>(reference::one_norm(a) * reference::one_norm(inverse));
+  for (const std::int64_t ranks : {1, 3}) {
+    const SlabLayout layout = SlabLayout::even(n, ranks, 32);
+    Mesh mesh = make_mesh(ranks);
+    const LuFactor<double> factor = lu_factor(mesh, shard(a, layout));
+    const double rcond = condition_estimate(mesh, factor);
+    EXPECT_GE(rcond, 0.1 * exact) << *factor.outcome.growth;
+    EXPECT_LE(rcond, 10 * exact) << *factor.outcome.growth;
+    EXPECT_TRUE(ranks > 1 || *factor.outcome.growth > 1e15) << *factor.outcome.growth;
+  }
+}
+
 /// CPU devices that have three mebibytes each.
 class BackendOfLittleMemory final : public mesh::HostBackend {
  public:
@@ -574,120 +603,147 @@ TYPED_TEST(LuFamily, Scales_OfRowsAndColumns_CostNoDigits) {
     EXPECT_EQ(doubtful.status, Status::nearly_singular);
     EXPECT_FALSE(*doubtful.forward_error < 1.0);
   }
-}
 
-TEST_F(Lu, Factor_ThatOverwritesItsMatrix_GivesTheDeterminantAlone) {
-  constexpr std::int64_t n = 23;
-  const DenseMatrix<double> a = lu_zoo<double>(n).front().a;
-  const SlabLayout layout = SlabLayout::even(n, 3, 4);
-  Mesh mesh = make_mesh(3);
-  const ShardedMatrix<double> slabs = shard(a, layout);
-  const LuFactor<double> in_place = lu_factor(mesh, slabs, slabs);
-  const LuFactor<double> apart = lu_factor(mesh, shard(a, layout));
-  ASSERT_TRUE(in_place.outcome.ok());
-  EXPECT_EQ(in_place.log_modulus, apart.log_modulus);
-  EXPECT_EQ(in_place.sign, apart.sign);
-  EXPECT_TRUE(same_bits(whole(slabs), whole(apart.slabs)));
-  expect_error([&] { lu_solve(mesh, in_place, RightHandSides<double>(layout, 1)); },
-               ErrorKind::invalid_argument, {"overwritten its matrix", "other memory"});
-}
-
-TEST_F(Lu, BadInput_IsRefusedWithItsPlace) {
-  const SlabLayout layout({0, 5, 5, 9}, 2);
-  Mesh mesh = make_mesh(3);
-  DenseMatrix<double> a = lu_zoo<double>(9).front().a;
-  a(7, 3) = std::numeric_limits<double>::quiet_NaN();
-  const LuFactor<double> factor = lu_factor(mesh, shard(a, layout));
-  EXPECT_EQ(factor.outcome.status, Status::nonfinite_input);
-  ASSERT_TRUE(factor.outcome.location);
-  EXPECT_EQ(factor.outcome.location->row.value(), 7);
-  EXPECT_EQ(factor.outcome.location->column.value(), 3);
-  EXPECT_TRUE(std::isnan(factor.log_modulus));
-  expect_error([&] { condition_estimate(mesh, factor); }, ErrorKind::invalid_argument,
-               {"no factor", "NaN"});
-
-  a(7, 3) = 1.0;
-  DenseMatrix<double> b = right_hand_sides<double>(9, 2);
-  b(8, 1) = std::numeric_limits<double>::infinity();
-  const RightHandSides<double> x = shard_rows(b, layout);
-  const Outcome outcome = solve(mesh, shard(a, layout), x, {}, Rcond::estimated, Assume::general);
-  EXPECT_EQ(outcome.status, Status::nonfinite_input);
-  EXPECT_EQ(outcome.location->what, Located::right_hand_side_entry);
-  EXPECT_TRUE(same_bits(whole(x), b));
-
-  const LuFactor<double> good = lu_factor(mesh, shard(a, layout));
-  expect_error([&] { lu_solve(mesh, good, RightHandSides<double>(SlabLayout::even(9, 3, 2), 1)); },
-               ErrorKind::invalid_argument, {"another layout"});
-  expect_error([&] { lu_factor(mesh, shard(a, layout), shard(a, SlabLayout::even(9, 3, 2))); },
-               ErrorKind::invalid_argument, {"different layouts"});
-}
-
-/// CPU devices without kernels of LU.
-class DeviceWithoutLu final : public runtime::host::HostDevice {
- public:
-  using HostDevice::HostDevice;
-  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
-    return set == runtime::KernelSet::lu ? nullptr : HostDevice::find_kernels(set, dtype);
+  /// Residuals that would drown are scaled, and b where numbers inside a solve leave the range: by
+  /// powers of two, which no digit depends on.
+  TEST_F(Lu, Solve_NearTheEndsOfTheRange_HasTheDigitsOfAnyOther) {
+    constexpr std::int64_t n = 20;
+    const SlabLayout layout = SlabLayout::even(n, 1, 4);
+    Mesh mesh = make_mesh(1);
+    const auto times = [](DenseMatrix<double> values, int exponent) {
+      for (std::int64_t i = 0; i < values.rows() * values.columns(); ++i) {
+        values.data()[i] = std::ldexp(values.data()[i], exponent);
+      }
+      return values;
+    };
+    // one that has grown, but not so much that QR takes its place: it needs refinement
+    const DenseMatrix<double> a = lu_zoo<double>(n)[1].a;
+    const DenseMatrix<double> b = right_hand_sides<double>(n, 1);
+    const auto solved = [&](int of_a, int of_b) {
+      const RightHandSides<double> x = shard_rows(times(b, of_b), layout);
+      const LuFactor<double> factor = lu_factor(mesh, shard(times(a, of_a), layout));
+      const Outcome outcome = lu_solve(mesh, factor, x);
+      EXPECT_TRUE(outcome.ok()) << outcome.message();
+      return times(whole(x), of_a - of_b);
+    };
+    const DenseMatrix<double> expected = solved(0, 0);
+    EXPECT_TRUE(same_bits(solved(-500, -950), expected));
+    EXPECT_TRUE(same_bits(solved(0, 1019), expected));
   }
-};
-class BackendWithoutLu final : public mesh::HostBackend {
- public:
-  using HostBackend::HostBackend;
-  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
-    return std::make_unique<DeviceWithoutLu>(pulse);
-  }
-};
 
-TEST_F(Lu, DevicesWithoutItsKernels_RefuseBeforeAnyWorkAndGoOn) {
-  if (!test_gpus().empty()) {
-    GTEST_SKIP() << "of CPU devices";
+  TEST_F(Lu, Factor_ThatOverwritesItsMatrix_GivesTheDeterminantAlone) {
+    constexpr std::int64_t n = 23;
+    const DenseMatrix<double> a = lu_zoo<double>(n).front().a;
+    const SlabLayout layout = SlabLayout::even(n, 3, 4);
+    Mesh mesh = make_mesh(3);
+    const ShardedMatrix<double> slabs = shard(a, layout);
+    const LuFactor<double> in_place = lu_factor(mesh, slabs, slabs);
+    const LuFactor<double> apart = lu_factor(mesh, shard(a, layout));
+    ASSERT_TRUE(in_place.outcome.ok());
+    EXPECT_EQ(in_place.log_modulus, apart.log_modulus);
+    EXPECT_EQ(in_place.sign, apart.sign);
+    EXPECT_TRUE(same_bits(whole(slabs), whole(apart.slabs)));
+    expect_error([&] { lu_solve(mesh, in_place, RightHandSides<double>(layout, 1)); },
+                 ErrorKind::invalid_argument, {"overwritten its matrix", "other memory"});
   }
-  const SlabLayout layout = SlabLayout::even(20, 3, 4);
-  Mesh mesh{mesh::MeshState::start(std::make_unique<BackendWithoutLu>(3))};
-  const DenseMatrix<double> a = lu_zoo<double>(20).front().a;
-  const DenseMatrix<double> b = right_hand_sides<double>(20, 2);
-  const ShardedMatrix<double> slabs = shard(a, layout);
-  const RightHandSides<double> x = shard_rows(b, layout);
-  const std::vector<std::string> words{"no kernels for LU factorisations in float64"};
-  expect_error([&] { lu_factor(mesh, slabs, slabs); }, ErrorKind::unsupported, words);
-  expect_error([&] { solve(mesh, slabs, x, {}, Rcond::estimated, Assume::general); },
-               ErrorKind::unsupported, words);
-  EXPECT_TRUE(same_bits(whole(slabs), a));
-  EXPECT_TRUE(same_bits(whole(x), b));
-  EXPECT_TRUE(still_solves(mesh));
-}
 
-TEST_F(Lu, NumbersThatLeaveTheRange_AreAnOverflow) {
-  // Growth takes U beyond the largest number, at the last pivot.
-  constexpr std::int64_t n = 40;
-  DenseMatrix<float> a = lu_zoo<float>(n)[1].a;
-  for (std::int64_t i = 0; i < n * n; ++i) {
-    a.data()[i] *= 1e30F;
+  TEST_F(Lu, BadInput_IsRefusedWithItsPlace) {
+    const SlabLayout layout({0, 5, 5, 9}, 2);
+    Mesh mesh = make_mesh(3);
+    DenseMatrix<double> a = lu_zoo<double>(9).front().a;
+    a(7, 3) = std::numeric_limits<double>::quiet_NaN();
+    const LuFactor<double> factor = lu_factor(mesh, shard(a, layout));
+    EXPECT_EQ(factor.outcome.status, Status::nonfinite_input);
+    ASSERT_TRUE(factor.outcome.location);
+    EXPECT_EQ(factor.outcome.location->row.value(), 7);
+    EXPECT_EQ(factor.outcome.location->column.value(), 3);
+    EXPECT_TRUE(std::isnan(factor.log_modulus));
+    expect_error([&] { condition_estimate(mesh, factor); }, ErrorKind::invalid_argument,
+                 {"no factor", "NaN"});
+
+    a(7, 3) = 1.0;
+    DenseMatrix<double> b = right_hand_sides<double>(9, 2);
+    b(8, 1) = std::numeric_limits<double>::infinity();
+    const RightHandSides<double> x = shard_rows(b, layout);
+    const Outcome outcome = solve(mesh, shard(a, layout), x, {}, Rcond::estimated, Assume::general);
+    EXPECT_EQ(outcome.status, Status::nonfinite_input);
+    EXPECT_EQ(outcome.location->what, Located::right_hand_side_entry);
+    EXPECT_TRUE(same_bits(whole(x), b));
+
+    const LuFactor<double> good = lu_factor(mesh, shard(a, layout));
+    expect_error(
+        [&] { lu_solve(mesh, good, RightHandSides<double>(SlabLayout::even(9, 3, 2), 1)); },
+        ErrorKind::invalid_argument, {"another layout"});
+    expect_error([&] { lu_factor(mesh, shard(a, layout), shard(a, SlabLayout::even(9, 3, 2))); },
+                 ErrorKind::invalid_argument, {"different layouts"});
   }
-  Mesh mesh = make_mesh(1);
-  const LuFactor<float> factor = lu_factor(mesh, shard(a, SlabLayout::even(n, 1, 8)));
-  EXPECT_EQ(factor.outcome.status, Status::overflow);
-  EXPECT_FALSE(factor.rows);
-}
 
-TYPED_TEST(LuFamily, TwoRuns_GiveTheSameBits) {
-  using T = TypeParam;
-  constexpr std::int64_t n = 90;
-  const SlabLayout layout({0, 20, 20, 61, n}, 7);
-  const DenseMatrix<T> a = lu_zoo<T>(n).front().a;
-  const DenseMatrix<T> b = right_hand_sides<T>(n, 2);
-  std::optional<DenseMatrix<T>> first;
-  for (int i = 0; i < 5; ++i) {
-    Mesh mesh = make_mesh(layout.ranks());
-    const LuFactor<T> factor = lu_factor(mesh, shard(a, layout));
-    const RightHandSides<T> x = shard_rows(b, layout);
-    ASSERT_TRUE(lu_solve(mesh, factor, x).ok());
-    if (!first) {
-      first = whole(x);
+  /// CPU devices without kernels of LU.
+  class DeviceWithoutLu final : public runtime::host::HostDevice {
+   public:
+    using HostDevice::HostDevice;
+    const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+      return set == runtime::KernelSet::lu ? nullptr : HostDevice::find_kernels(set, dtype);
     }
-    EXPECT_TRUE(same_bits(whole(x), *first));
+  };
+  class BackendWithoutLu final : public mesh::HostBackend {
+   public:
+    using HostBackend::HostBackend;
+    std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+      return std::make_unique<DeviceWithoutLu>(pulse);
+    }
+  };
+
+  TEST_F(Lu, DevicesWithoutItsKernels_RefuseBeforeAnyWorkAndGoOn) {
+    if (!test_gpus().empty()) {
+      GTEST_SKIP() << "of CPU devices";
+    }
+    const SlabLayout layout = SlabLayout::even(20, 3, 4);
+    Mesh mesh{mesh::MeshState::start(std::make_unique<BackendWithoutLu>(3))};
+    const DenseMatrix<double> a = lu_zoo<double>(20).front().a;
+    const DenseMatrix<double> b = right_hand_sides<double>(20, 2);
+    const ShardedMatrix<double> slabs = shard(a, layout);
+    const RightHandSides<double> x = shard_rows(b, layout);
+    const std::vector<std::string> words{"no kernels for LU factorisations in float64"};
+    expect_error([&] { lu_factor(mesh, slabs, slabs); }, ErrorKind::unsupported, words);
+    expect_error([&] { solve(mesh, slabs, x, {}, Rcond::estimated, Assume::general); },
+                 ErrorKind::unsupported, words);
+    EXPECT_TRUE(same_bits(whole(slabs), a));
+    EXPECT_TRUE(same_bits(whole(x), b));
+    EXPECT_TRUE(still_solves(mesh));
   }
-}
+
+  TEST_F(Lu, NumbersThatLeaveTheRange_AreAnOverflow) {
+    // Growth takes U beyond the largest number, at the last pivot.
+    constexpr std::int64_t n = 40;
+    DenseMatrix<float> a = lu_zoo<float>(n)[1].a;
+    for (std::int64_t i = 0; i < n * n; ++i) {
+      a.data()[i] *= 1e30F;
+    }
+    Mesh mesh = make_mesh(1);
+    const LuFactor<float> factor = lu_factor(mesh, shard(a, SlabLayout::even(n, 1, 8)));
+    EXPECT_EQ(factor.outcome.status, Status::overflow);
+    EXPECT_FALSE(factor.rows);
+  }
+
+  TYPED_TEST(LuFamily, TwoRuns_GiveTheSameBits) {
+    using T = TypeParam;
+    constexpr std::int64_t n = 90;
+    const SlabLayout layout({0, 20, 20, 61, n}, 7);
+    const DenseMatrix<T> a = lu_zoo<T>(n).front().a;
+    const DenseMatrix<T> b = right_hand_sides<T>(n, 2);
+    std::optional<DenseMatrix<T>> first;
+    for (int i = 0; i < 5; ++i) {
+      Mesh mesh = make_mesh(layout.ranks());
+      const LuFactor<T> factor = lu_factor(mesh, shard(a, layout));
+      const RightHandSides<T> x = shard_rows(b, layout);
+      ASSERT_TRUE(lu_solve(mesh, factor, x).ok());
+      if (!first) {
+        first = whole(x);
+      }
+      EXPECT_TRUE(same_bits(whole(x), *first));
+    }
+  }
 
 }  // namespace
 }  // namespace shardsolve::testing

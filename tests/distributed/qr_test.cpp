@@ -512,6 +512,25 @@ TEST_F(Qr, TheMatrixOfPyTorchsReport_HasRankTwo) {
   }
 }
 
+/// 1 on the diagonal, -1 above it: each column is far from those before it, and 2^-50 is left of
+/// the last one for a sum of them all. The diagonal of R says nothing.
+TEST_F(Qr, LeastSquares_OfAMatrixWhoseDiagonalLooksWell_IsRankDeficient) {
+  constexpr std::int64_t n = 52;
+  DenseMatrix<double> a = DenseMatrix<double>::identity(n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      a(i, j) = -1.0;
+    }
+  }
+  const DenseMatrix<double> b = right_hand_sides<double>(n, 1);
+  for (auto& [cut, mesh] : row_meshes(n)) {
+    SCOPED_TRACE(cut.name);
+    const LeastSquares<double> found =
+        least_squares(mesh, shard_rows(a, cut.layout), shard_rows(b, cut.layout));
+    EXPECT_EQ(found.outcome.status, Status::rank_deficient);
+  }
+}
+
 TEST_F(Qr, RcondThatIsAskedFor_DecidesTheRank) {
   DenseMatrix<double> a(4, 2);
   a(0, 0) = 1.0;

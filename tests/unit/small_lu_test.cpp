@@ -23,6 +23,7 @@
 namespace shardsolve::testing {
 namespace {
 
+using dense::lu::BackwardErrors;
 using dense::lu::factor_small;
 using dense::lu::SmallFactor;
 using dense::lu::solve_small;
@@ -39,7 +40,7 @@ struct SolvedLu {
   std::vector<std::int32_t> rows;
   std::optional<SmallFactor<T>> factor;
   DenseMatrix<T> x;
-  std::optional<double> error;
+  std::optional<BackwardErrors> errors;
 };
 
 template <Scalar T>
@@ -52,8 +53,8 @@ SolvedLu<T> solved(runtime::Op op, const DenseMatrix<T>& a, const DenseMatrix<T>
                   {}};
   all.factor = factor_small<T>(a.view(), all.slab.view(), all.rows.data());
   if (all.factor) {
-    all.error = solve_small<T>(op, all.slab.view(), a.view(), all.rows.data(), *all.factor,
-                               b.view(), all.x.view());
+    all.errors = solve_small<T>(op, all.slab.view(), a.view(), all.rows.data(), *all.factor,
+                                b.view(), all.x.view());
   }
   return all;
 }
@@ -71,9 +72,10 @@ TYPED_TEST(SmallLu, AnySize_PassesGates) {
     const auto b = right_hand_sides<T>(n, 3, 2);
     for (const runtime::Op op : {runtime::Op::none, runtime::Op::conjugate_transpose}) {
       const auto all = solved<T>(op, a, b);
-      ASSERT_TRUE(all.factor && all.error) << n;
+      ASSERT_TRUE(all.factor && all.errors) << n;
       EXPECT_TRUE(solves(op == runtime::Op::none ? a : adjoint(a), all.x, b)) << n;
-      EXPECT_LE(*all.error, 4 * unit_roundoff<T>);
+      EXPECT_LE(all.errors->by_norm, 4 * unit_roundoff<T>);
+      EXPECT_LE(all.errors->by_components, 10 * unit_roundoff<T>);
     }
   }
 }
@@ -88,7 +90,7 @@ TYPED_TEST(SmallLu, Zoo_IsSolvedOrLeftToTheUsualCall) {
     if (one.verdict == LuVerdict::singular) {
       EXPECT_FALSE(all.factor) << one.name;
     }
-    if (all.error) {
+    if (all.errors) {
       ++answers;
       EXPECT_TRUE(solves(one.a, all.x, b)) << one.name;
     }
@@ -132,8 +134,8 @@ TYPED_TEST(SmallLu, WhatIsWrong_IsLeftToTheUsualCall) {
     }
     auto sides = b;
     sides(n - 1, 0) = bad;
-    EXPECT_FALSE(solved<T>(runtime::Op::none, a, sides).error);
-    EXPECT_FALSE(solved<T>(runtime::Op::conjugate_transpose, a, sides).error);
+    EXPECT_FALSE(solved<T>(runtime::Op::none, a, sides).errors);
+    EXPECT_FALSE(solved<T>(runtime::Op::conjugate_transpose, a, sides).errors);
   }
   for (const Real scale : {Real(0x1p-80), Real(0x1p+80)}) {
     auto scaled = a;
@@ -162,10 +164,10 @@ TYPED_TEST(SmallLu, Solve_IsRefined) {
   for (std::int64_t j = 0; j < n; ++j) {
     all.slab(j, j) *= RealOf<T>(1 + 1000 * unit_roundoff<T>);
   }
-  const auto error = solve_small<T>(runtime::Op::none, all.slab.view(), a.view(), all.rows.data(),
-                                    *all.factor, b.view(), all.x.view());
-  ASSERT_TRUE(error);
-  EXPECT_LE(*error, 4 * unit_roundoff<T>);
+  const auto errors = solve_small<T>(runtime::Op::none, all.slab.view(), a.view(), all.rows.data(),
+                                     *all.factor, b.view(), all.x.view());
+  ASSERT_TRUE(errors);
+  EXPECT_LE(errors->by_norm, 4 * unit_roundoff<T>);
   EXPECT_TRUE(solves(a, all.x, b));
 }
 
