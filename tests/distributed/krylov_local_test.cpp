@@ -5,6 +5,7 @@
 #include "krylov/local_call.hpp"
 #include "krylov/statuses.hpp"
 #include "krylov/tables.hpp"
+#include "support/dtypes.hpp"
 #include "support/krylov_problems.hpp"
 
 #include <gmock/gmock.h>
@@ -254,7 +255,7 @@ class LocalDriver {
 
 template <class T>
 class KrylovLocal : public ::testing::Test {};
-TYPED_TEST_SUITE(KrylovLocal, testing::Dtypes, testing::DtypeNames);
+TYPED_TEST_SUITE(KrylovLocal, Dtypes, DtypeNames);
 
 TYPED_TEST(KrylovLocal, CallsByHand_HaveTheBitsOfASolve) {
   using T = TypeParam;
