@@ -213,6 +213,26 @@ def copy_paragraphs(pattern: str) -> Edit:
     return edit
 
 
+def copy_functions(pattern: str) -> Edit:
+    """Behind each function of Python with the pattern, decorators and all, the same likewise."""
+
+    def edit(lines: list[str], names: Names) -> list[str]:
+        copies = {}
+        for i in _places(lines, names, pattern):
+            begin, end = i, i + 1
+            while begin > 0 and lines[begin - 1].strip():
+                begin -= 1
+            # To the next line that neither is indented nor closes the brackets of arguments.
+            while end < len(lines) and lines[end][0] in " )\n":
+                end += 1
+            copies[end] = [names.renamed(line) for line in lines[begin:end]]
+        for end in sorted(copies, reverse=True):
+            lines[end:end] = copies[end]
+        return lines
+
+    return edit
+
+
 def put_before(pattern: str, text: str) -> Edit:
     """In front of what the pattern is, in the same line or a line of its own, `text`."""
 
@@ -266,7 +286,7 @@ EDITS: tuple[tuple[str, Edit], ...] = (
     ("jax/call_table.cpp", copy_lines(r'"jax/{word}_calls\.hpp"')),
     ("jax/call_table.cpp", put_before(r"\b{word}_calls\(\)", "{name}_calls(), ")),
     ("python/shardsolve/_calls.py", copy_lines(r"^_{upper}\w* = Call\(.*\)$")),
-    ("python/shardsolve/_calls.py", copy_paragraphs(r"^def {word}\w*\(")),
+    ("python/shardsolve/_calls.py", copy_functions(r"^def {word}\w*\(")),
     ("python/shardsolve/__init__.py", copy_lines(r"^from shardsolve\._{word} import ")),
     ("tests/support/jobs.hpp", copy_lines(r"<shardsolve/{word}\.hpp>")),
     ("tests/support/jobs.hpp", copy_paragraphs(r"^Answer run_{word}\(")),

@@ -4,6 +4,7 @@
 #   release  optimised build; unit, distributed, mpi, fuzz and install tiers
 #   fronts   the command line tool and the JAX package of the release build, side by side
 # Beside these in CI (.ci/run):
+#   pages    README and the pages of the site: their Python does what they say
 #   kernels  kernels of GPUs, emulated; the tests of GPUs compile
 #   wheel    the wheel as it is released, with the oldest jax; the newest one, on other devices and with NetKet; side by side
 #   tsan     distributed tier under ThreadSanitizer
@@ -20,21 +21,24 @@
 #   cuda12       the library for CUDA 12 is built (clang 20 or newer); kernels as sm_70 has them, emulated
 #   device       on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 #   device-jax   the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
-# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` runs, and always one (default: 5/5, the last fifth; 1/1: all).
+# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` runs, and always one (default: 10/10, the last tenth; 1/1: all).
+# SHARDSOLVE_TEST_DTYPES: of which dtypes the C++ tests are that are there for each (default: float64 and complex64, as the
+# stages with sanitizers have the other two; all). `make test-all` has all of them.
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
 # SHARDSOLVE_TSAN_SAMPLE, SHARDSOLVE_ASAN_SAMPLE: which distributed tests `tsan` and `asan` run: 1/2 every other one, from
-# the first (default: all). In CI each test runs under one of the two.
+# the first (default: all).
 # Reports of all tests lie in build/times; scripts/test_times.py adds up what each stage and family took.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 test_stages=(release fronts)
-all_stages=(release fronts kernels new-routine wheel-all tsan waits asan asan-cli)
+all_stages=(release fronts pages kernels new-routine wheel-all tsan waits asan asan-cli)
 named_stages=(wheel tsan-long waits-long faults-long cuda12 device device-jax)
 oldest_jax=0.8.1
 python=$PWD/.venv/bin/python
 reports=build/times
+dtypes=${SHARDSOLVE_TEST_DTYPES:-others}
 
 # configure <preset> [option...]
 configure() {
@@ -42,6 +46,7 @@ configure() {
   shift
   # The CUDA backend is built where a GPU is; SHARDSOLVE_CUDA=ON builds it here, too.
   [ -z "${SHARDSOLVE_CUDA:-}" ] || options+=("-DSHARDSOLVE_CUDA=$SHARDSOLVE_CUDA")
+  [ "$preset" != release ] || options+=("-DSHARDSOLVE_TEST_DTYPES=$dtypes")
   # Of a second build it compiles only what has changed.
   if command -v ccache >/dev/null; then
     options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
@@ -154,12 +159,12 @@ package_of_the_tree() {
   local report=$1
   shift
   export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
-  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve SHARDSOLVE_TEST_SAMPLE=${SHARDSOLVE_TEST_SAMPLE:-5/5}
+  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve SHARDSOLVE_TEST_SAMPLE=${SHARDSOLVE_TEST_SAMPLE:-10/10}
   run_jax "$python" "$report" 4 "$@" -m "not more"
 }
 
-# What is solved from JAX without a dense matrix, and the pages.
-operators=(tests/docs tests/jax/test_jax_{krylov,csr,lineax,beam,networks}*.py)
+# What is solved from JAX without a dense matrix.
+operators=(tests/jax/test_jax_{krylov,csr,lineax,beam,networks}*.py)
 
 the_command() { run_command build/release cli; }
 operators_in_jax() { package_of_the_tree jax-operators "${operators[@]}"; }
@@ -169,6 +174,11 @@ matrices_in_jax() { package_of_the_tree jax tests/jax "${operators[@]/#/--desele
 stage_fronts() {
   build_release
   side_by_side the_command operators_in_jax matrices_in_jax
+}
+
+stage_pages() {
+  build_release
+  package_of_the_tree pages tests/docs
 }
 
 # A Python that the newest jax is for, if there is one, else that of .venv: jax 0.11 and later want 3.12. A shim of pyenv
@@ -195,7 +205,7 @@ fresh_venv() {
   "$room/bin/python" -m pip install --quiet --disable-pip-version-check "$@" -r requirements/test.txt
 }
 
-# Each of the two runs has a tenth of the cases of each test, and `make test` a fifth; `wheel-all` has all of them in
+# Each of the two runs has a tenth of the cases of each test, and `make test` another; `wheel-all` has all of them in
 # both.
 wheel_with_the_oldest() {
   export XLA_FLAGS=--xla_backend_optimization_level=0 SHARDSOLVE_TEST_SAMPLE=1/10
@@ -334,6 +344,7 @@ stage_cuda12() {
 # Left out are tests of what only CPU devices have: the host's memory, allocator and queues.
 stage_device() {
   : "${SHARDSOLVE_TEST_GPUS:?list the GPUs, e.g. SHARDSOLVE_TEST_GPUS=0,1}"
+  dtypes=all
   configure release
   build release
   run_tier release device
@@ -349,6 +360,7 @@ stage_device_jax() {
 describe() {
   case $1 in
     release) echo "optimised build; unit, distributed, mpi, fuzz and install tiers" ;;
+    pages) echo "the Python of README and of the site's pages" ;;
     kernels) echo "kernels of GPUs, emulated" ;;
     fronts) echo "the command line tool and the JAX package of that build" ;;
     wheel) echo "the wheel as it is released, with the oldest jax; the newest one, on six devices and with NetKet" ;;
@@ -380,7 +392,10 @@ finish() {
 
 case "$*" in
   '') stages=("${test_stages[@]}") ;;
-  all) stages=("${all_stages[@]}") ;;
+  all)
+    stages=("${all_stages[@]}")
+    dtypes=${SHARDSOLVE_TEST_DTYPES:-all}
+    ;;
   *) stages=("$@") ;;
 esac
 for stage in "${stages[@]}"; do

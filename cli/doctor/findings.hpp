@@ -45,5 +45,6 @@ void judge_visible_gpus(const Surroundings& surroundings, Findings& findings);
 void judge_nccl(const Surroundings& surroundings, Findings& findings);
 void judge_tiles(const Surroundings& surroundings, Findings& findings);
 void judge_mpi(const Surroundings& surroundings, Findings& findings);
+void judge_slurm(const Surroundings& surroundings, Findings& findings);
 
 }  // namespace shardsolve::cli::doctor

@@ -233,6 +233,28 @@ void judge_twice(const std::vector<XlaWord>& words, Findings& findings) {
   }
 }
 
+/// Triton's products compile for compute capability 8.0 and newer: XLA gives those of other GPUs to
+/// cuBLAS, whatever the flag says (gpu_compiler.cc).
+void judge_triton(const Surroundings& s, const std::vector<XlaWord>& words, Findings& findings) {
+  const auto old = std::find_if(s.cuda.gpus.begin(), s.cuda.gpus.end(),
+                                [](const mesh::GpuFacts& gpu) { return gpu.major < 8; });
+  if (old == s.cuda.gpus.end()) {
+    return;
+  }
+  for (const XlaWord& word : words) {
+    const bool is_triton =
+        word.name == "xla_gpu_enable_triton_gemm" || word.name == "xla_gpu_triton_gemm_any";
+    if (is_triton && lower_case(word.value.value_or("true")) == "true") {
+      findings.push_back(
+          {Severity::note, "xla-triton-old-gpu",
+           fmt::format("XLA_FLAGS holds {}, and a GPU, {}, is of compute capability {}.{}",
+                       word.text, old->name, old->major, old->minor),
+           "Triton's matrix products need 8.0: on such a GPU cuBLAS makes them all the same",
+           fmt::format("leave {} out", word.text)});
+    }
+  }
+}
+
 /// Flags that the program which runs this was started with, and that it has not only given another
 /// value.
 void judge_replaced(const Surroundings& s, const std::vector<XlaWord>& words, Findings& findings) {
@@ -279,6 +301,7 @@ void judge_xla_flags(const Surroundings& s, Findings& findings) {
     }
   }
   judge_twice(words, findings);
+  judge_triton(s, words, findings);
 }
 
 }  // namespace shardsolve::cli::doctor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import re
 import subprocess
 import sys
@@ -153,6 +154,39 @@ def test_open_channels_keep_energy_the_wave_equation_and_two_laws():
     )
     assert done.returncode == 0, done.stdout + done.stderr[-6000:]
     assert "All 8 checks passed" in done.stdout
+
+
+@pytest.mark.more
+def test_job_of_two_tasks_of_slurm_goes_on_in_one_process(tmp_path: Path):
+    example = HERE.parents[1] / "examples" / "networks_job.py"
+    clean = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    slurm = {
+        "SLURM_JOB_ID": str(random.randrange(4096)),  # of which JAX makes the port
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_NUM_TASKS": "2",
+    }
+
+    def started(steps: int, **environment: str) -> subprocess.Popen:
+        command = [sys.executable, str(example), "--checkpoint", str(tmp_path / "checkpoint")]
+        command += ["--output", str(tmp_path / "run"), "--points", "30", "20"]
+        return subprocess.Popen(
+            [*command, "--steps", str(steps)],
+            env=clean | {"JAX_PLATFORMS": "cpu"} | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    tasks = [started(200, **slurm, SLURM_PROCID=k, SLURM_LOCALID=k) for k in "01"]
+    said = [task.communicate(timeout=SECONDS)[0] for task in tasks]
+    assert [task.returncode for task in tasks] == [0, 0], said
+    assert "after 200 steps" in said[0] and "step" not in said[1]
+    alone = started(400)
+    after = alone.communicate(timeout=SECONDS)[0]
+    assert alone.returncode == 0, after
+    assert "after 400 steps" in after and "step 100 of" not in after
+    assert (tmp_path / "run").exists()
 
 
 # The checks check

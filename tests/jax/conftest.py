@@ -59,7 +59,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "devices: again with other numbers of devices than 4")
     config.addinivalue_line("markers", "wheel: about the package as it is installed")
     config.addinivalue_line("markers", "slow: seconds rather than tenths of one")
-    config.addinivalue_line("markers", "more: a path of another test again; not in `make test`")
     config.stash[_STDERR] = os.fdopen(os.dup(sys.__stderr__.fileno()), "w")
 
 

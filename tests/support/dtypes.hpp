@@ -10,7 +10,12 @@
 
 namespace shardsolve::testing {
 
-#ifdef SHARDSOLVE_TEST_FEW_DTYPES
+#ifdef SHARDSOLVE_TEST_OTHER_DTYPES
+// Those that builds with sanitizers leave out.
+using Dtypes = ::testing::Types<double, std::complex<float>>;
+using ComplexDtypes = ::testing::Types<std::complex<float>>;
+using RealDtypes = ::testing::Types<double>;
+#elif defined(SHARDSOLVE_TEST_FEW_DTYPES)
 #ifdef SHARDSOLVE_TEST_ONE_DTYPE
 // Under ThreadSanitizer: who waits for whom is the same for all.
 using Dtypes = ::testing::Types<float>;

@@ -23,8 +23,46 @@ Surroundings processes_with_gpus() {
   return s;
 }
 
+/// A task of Slurm that sees two GPUs, on a node with two tasks.
+Surroundings task_with_gpus() {
+  Surroundings s = healthy_with_gpus();
+  for (const char* variable : {"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_PROCID"}) {
+    s.environment[variable] = "4";
+  }
+  s.environment["SLURM_STEP_NODELIST"] = "node[7-8]";
+  s.environment["SLURM_STEP_TASKS_PER_NODE"] = "2(x2)";
+  s.environment["SLURM_LOCALID"] = "1";
+  return s;
+}
+
 std::vector<Case> cuda_cases() {
   return {
+      {"task_without_the_gpu_of_its_number",
+       task_with_gpus,
+       [](Surroundings& s) { s.cuda.gpus.pop_back(); },
+       "slurm-gpu-of-task",
+       Severity::warning,
+       {"task 1 of this node", "sees 1 GPU, 0000:18:00.0", "no number 1", "--gpus-per-task"}},
+      {"one_task_with_two_gpus",
+       task_with_gpus,
+       [](Surroundings& s) {
+         s.environment["SLURM_LOCALID"] = "0";
+         s.environment["SLURM_STEP_TASKS_PER_NODE"] = "1(x2)";
+       },
+       "slurm-gpus-left-out",
+       Severity::warning,
+       {"has 1 task of the job", "sees 2 GPUs", "idle", "--ntasks-per-node=2", "range(2)"}},
+      {"triton_on_a_volta",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         s.environment["XLA_FLAGS"] = "--xla_gpu_enable_triton_gemm=true";
+         s.cuda.architectures = "70-real 90-real";
+         s.cuda.gpus[1].name = "V100";
+         s.cuda.gpus[1].major = 7;
+       },
+       "xla-triton-old-gpu",
+       Severity::note,
+       {"V100, is of compute capability 7.0", "cuBLAS", "leave"}},
       {"library_missing",
        healthy_gpu_job,
        [](Surroundings& s) {
@@ -290,6 +328,33 @@ class DoctorOfGpus : public ::testing::TestWithParam<Case> {};
 TEST_P(DoctorOfGpus, OneThingIsWrong_ExactlyThatIsFound) { expect_finding(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(All, DoctorOfGpus, ::testing::ValuesIn(cuda_cases()), testing::CaseName());
+
+TEST(Doctor, TaskOfSlurm_WhoseGpusAreChosenOrWithoutJax_IsWell) {
+  for (const auto& spoil : {+[](Surroundings&) {},
+                            +[](Surroundings& s) {
+                              s.cuda.gpus.pop_back();
+                              s.environment["JAX_LOCAL_DEVICE_IDS"] = "0";
+                            },
+                            +[](Surroundings& s) {
+                              s.cuda.gpus.pop_back();
+                              s.python.packages.clear();
+                            }}) {
+    Surroundings s = task_with_gpus();
+    spoil(s);
+    for (const Finding& finding : judge(s)) {
+      EXPECT_EQ(finding.code.find("slurm"), std::string::npos) << finding.found;
+    }
+  }
+}
+
+TEST(Doctor, TritonThatIsOff_IsNoMatterOnAnyGpu) {
+  Surroundings s = healthy_with_gpus();
+  s.cuda.gpus[0].major = 7;
+  s.environment["XLA_FLAGS"] = "--xla_gpu_enable_triton_gemm=false";
+  for (const Finding& finding : judge(s)) {
+    EXPECT_NE(finding.code, "xla-triton-old-gpu");
+  }
+}
 
 TEST(Doctor, NcclSettingIsOffInTheEnvironment_TheFileDoesNotCount) {
   Surroundings s = healthy_with_gpus();
