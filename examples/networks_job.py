@@ -46,7 +46,7 @@ def join() -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--checkpoint", type=Path, required=True, help="where all processes see it")
-    parser.add_argument("--output", type=Path, help="a file for the run, for fb.load")
+    parser.add_argument("--output", type=Path, help="a file for the run, which it replaces")
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--points", type=int, nargs=2, default=(150, 100), metavar=("X", "T"))
     options = parser.parse_args()
@@ -74,7 +74,7 @@ def main() -> int:
     if jax.process_index() == 0:
         print(run.outcome)
         if options.output:
-            run.save(options.output)
+            run.save(options.output, overwrite=True)  # that of the training so far
     return 0 if run.outcome.ok else 1
 
 
