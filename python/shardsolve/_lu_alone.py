@@ -34,7 +34,7 @@ from shardsolve._records import EMPTY_LU, VERDICT_WORDS
 # Seconds of `solve` in `jit` beside jax.scipy's: bench/small.py, and the table in
 # docs/performance.md.
 MOST_ROWS_ON_CPU = 512
-MOST_ROWS_ON_GPU = 2048
+MOST_ROWS_ON_GPU = 1024
 
 # Units of rounding; see src/dense/lu/certified_solve.cpp.
 _REFINED_FROM = 4

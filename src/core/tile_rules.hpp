@@ -40,7 +40,7 @@ constexpr std::int64_t gpu_tile(std::int64_t n, std::int64_t ranks) {
 constexpr std::int64_t gpu_lu_tile(std::int64_t n, std::int64_t ranks) {
   constexpr std::int64_t step = 64;
   const std::int64_t width = (n + ranks - 1) / ranks;
-  const std::int64_t tile = n >= 2048 ? 512 : 256;
+  const std::int64_t tile = n >= 4096 ? 512 : 256;
   return std::max(std::min(tile, (width + step - 1) / step * step), step);
 }
 

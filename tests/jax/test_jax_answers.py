@@ -100,7 +100,7 @@ def test_logdet_any_size_agrees_with_numpy(n, dtype):
     a = hermitian(n, dtype)
     wide = a.astype(np.result_type(dtype, np.float64))
     expected = np.linalg.slogdet(wide)[1]
-    error_bound = max(n, 2) * np.finfo(dtype).eps * np.linalg.cond(wide)
+    error_bound = (max(n, 2) * np.linalg.cond(wide) + abs(expected)) * np.finfo(dtype).eps
     sign, value = shardsolve.slogdet(spread(a))
     assert sign == 1
     assert (sign.dtype, value.dtype) == (np.dtype(dtype), np.finfo(dtype).dtype)

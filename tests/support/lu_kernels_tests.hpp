@@ -149,6 +149,23 @@ TYPED_TEST_P(LuKernelsTest, Panel_WithTies_TakesTheFirstOfEquals) {
   }
 }
 
+/// Some of those who share a panel have no row left long before its last column.
+TYPED_TEST_P(LuKernelsTest, Panel_WithPivotsInItsFirstOrLastRows_IsItsFactor) {
+  using T = typename TypeParam::Dtype;
+  for (const bool first : {true, false}) {
+    DenseMatrix<T> a = right_hand_sides<T>(500, 100);
+    for (std::int64_t i = 0; i < 500; ++i) {
+      for (std::int64_t j = 0; j < 100; ++j) {
+        a(i, j) *= T{(first ? i < 110 : i >= 390) ? 1000.0F : 1.0F};
+      }
+    }
+    DenseMatrix<T> factor = a;
+    std::vector<std::int64_t> places;
+    EXPECT_EQ(this->panel(factor.view(), places), 0);
+    EXPECT_TRUE(panel_ratio(a, factor, places, 0) <= 30.0);
+  }
+}
+
 TYPED_TEST_P(LuKernelsTest, Panel_WithAColumnOfZeros_LeavesItUndivided) {
   using T = typename TypeParam::Dtype;
   DenseMatrix<T> a = right_hand_sides<T>(50, 20);
@@ -400,9 +417,9 @@ TYPED_TEST_P(LuKernelsTest, ShapesThatDoNotFit_AreABug) {
 
 REGISTER_TYPED_TEST_SUITE_P(
     LuKernelsTest, Panel_OfAnyShape_IsItsFactor, Panel_WithTies_TakesTheFirstOfEquals,
-    Panel_WithAColumnOfZeros_LeavesItUndivided, Panel_WithPivotsAtTheEndsOfTheRange_StaysInRange,
-    Panel_WithWhatIsNoNumber_SaysWhere, SwapRows_InTurn_IsWhatItSays,
-    SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve,
+    Panel_WithPivotsInItsFirstOrLastRows_IsItsFactor, Panel_WithAColumnOfZeros_LeavesItUndivided,
+    Panel_WithPivotsAtTheEndsOfTheRange_StaysInRange, Panel_WithWhatIsNoNumber_SaysWhere,
+    SwapRows_InTurn_IsWhatItSays, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve,
     Multiply_WhereSumsCancel_KeepsTwiceThePrecision, SumsOfRowsAndErrorsByComponents_AreAsDefined,
     TransposeAndChooseColumns_MoveNumbersAlone, UpperMax_LooksAtUAlone, ShapesThatDoNotFit_AreABug);
 

@@ -23,7 +23,9 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace shardsolve::dense::lu {
@@ -93,19 +95,11 @@ class SomeSides {
       outcome.component_error.reset();
       return;
     }
-    if (b.columns() <= max_exact) {
-      take_larger(outcome.backward_error, *worst(errors.by_norm));
-      take_larger(outcome.component_error, *worst(errors.by_components));
-      return;
+    if (b.columns() > max_exact) {
+      errors = exact_errors_of_worst(b, given, b_maxima, errors);
     }
-    for (const std::vector<double>* kind : {&errors.by_norm, &errors.by_components}) {
-      const auto column = worst(*kind) - kind->begin();
-      const MatrixView<T> x = b.columns_from(column, 1);
-      const Errors exact = errors_of(x, column_maxima<T>(rank_, x), given.columns_from(column, 1),
-                                     {b_maxima[static_cast<std::size_t>(column)]});
-      take_larger(outcome.backward_error, exact.by_norm.front());
-      take_larger(outcome.component_error, exact.by_components.front());
-    }
+    take_larger(outcome.backward_error, *worst(errors.by_norm));
+    take_larger(outcome.component_error, *worst(errors.by_components));
   }
 
  private:
@@ -232,6 +226,45 @@ class SomeSides {
       std::transform(one.begin(), one.end(), errors.begin(), errors.begin(), programs::largest);
     }
     return errors;
+  }
+
+  /// Quick sums rank errors near rounding by chance, so several columns are looked at. `given` is
+  /// not kept.
+  Errors exact_errors_of_worst(MatrixView<const T> x, MatrixView<T> given,
+                               const std::vector<double>& b_maxima, const Errors& quick) {
+    const std::vector<std::size_t> columns = worst_columns(quick);
+    const auto count = static_cast<std::int64_t>(columns.size());
+    const MatrixView<T> some_x = refined_.columns_from(0, count);
+    std::vector<double> maxima;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::size_t column = columns[static_cast<std::size_t>(i)];
+      const auto from = static_cast<std::int64_t>(column);
+      kernels().copy(rank_.update(), x.columns_from(from, 1), some_x.columns_from(i, 1));
+      if (from != i) {
+        kernels().copy(rank_.update(), given.columns_from(from, 1), given.columns_from(i, 1));
+      }
+      maxima.push_back(b_maxima[column]);
+    }
+    return errors_of(some_x, column_maxima<T>(rank_, some_x), given.columns_from(0, count), maxima);
+  }
+
+  /// max_exact of them, or fewer, in their order: the worst by each measure.
+  static std::vector<std::size_t> worst_columns(const Errors& errors) {
+    constexpr std::size_t of_each = max_exact / 2;
+    std::set<std::size_t> found;
+    for (const std::vector<double>* kind : {&errors.by_norm, &errors.by_components}) {
+      std::vector<std::size_t> order(kind->size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      const auto key = [kind](std::size_t column) {
+        const double error = (*kind)[column];
+        return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+      };
+      std::stable_sort(order.begin(), order.end(), [&key](std::size_t one, std::size_t other) {
+        return key(one) > key(other);
+      });
+      found.insert(order.begin(), order.begin() + of_each);
+    }
+    return {found.begin(), found.end()};
   }
 
   /// One step, of the columns that are not settled, whose residuals errors_of() has left. One that

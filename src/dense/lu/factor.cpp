@@ -70,8 +70,8 @@ class Factorisation {
       if (owns(step)) {
         factor_panel(step);
       }
-      // The next panel begins while this one is on its way. Its owner first waits for this one, so
-      // by then its slot is free.
+      // The next panel begins while this one is on its way. Its owner first waits for this one, or,
+      // alone, for an update that came after the slot's last use: so by then its slot is free.
       panels_.await_done(step.value() + 1, sites::panel_used);
       panels_.begin(step.value() + 1, owns(step + 1));
       send_panel(step);
@@ -128,7 +128,10 @@ class Factorisation {
                          sites::next_column_ready);
     }
     if (step.value() >= 1) {
-      rank_.panel().wait(panels_.arrived(step.value() - 1), sites::next_column_arrived);
+      // A rank alone has made that panel itself, in this queue.
+      if (rank_.count() > 1) {
+        rank_.panel().wait(panels_.arrived(step.value() - 1), sites::next_column_arrived);
+      }
       update(rank_.panel(), step - 1, layout_.columns(step));
     }
     panels_.stamp(rank_.panel(), step.value());

@@ -23,6 +23,11 @@ namespace {
 template <Scalar T>
 using OwnLu = LuDeviceKernels<Element<T>>;
 
+/// Of a unit lower triangle of a panel's block: so many columns our own solve takes in parts sooner
+/// than cuBLAS solves for all of them.
+template <Scalar T>
+constexpr std::int64_t few_columns = 2 * DeviceKernels<Element<T>>::max_columns;
+
 void* scratch_of(CudaQueue& queue, std::size_t bytes) {
   return bytes > 0 ? queue.scratch(std::max(own_scratch, bytes)) : nullptr;
 }
@@ -67,7 +72,7 @@ void CudaLuKernels<T>::do_swap_rows(Queue& queue, const WorkInfo& info, std::int
 // Block row by block row, so that most of the solve is products, too.
 template <Scalar T>
 void CudaLuKernels<T>::do_eliminate(Queue& queue, In panel, Out a) const {
-  constexpr std::int64_t block = 64;
+  const std::int64_t block = a.columns() <= few_columns<T> ? 128 : 64;
   const std::int64_t w = panel.columns();
   for (std::int64_t begin = 0; begin < w; begin += block) {
     const std::int64_t width = std::min(block, w - begin);
@@ -98,10 +103,16 @@ void CudaLuKernels<T>::do_solve_tile(Queue& queue, const WorkInfo& info, Triangl
   using Own = DeviceKernels<Element<T>>;
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
-    if (op != Op::transpose && b.columns() <= Own::max_columns &&
-        tile.rows() <= Own::largest_triangle &&
-        Own::solve_tile(cuda.stream(), triangle, op, elements(tile), elements(b), true)) {
-      return;
+    if (op != Op::transpose && b.columns() <= few_columns<T> &&
+        tile.rows() <= Own::largest_triangle) {
+      bool done = true;
+      for (std::int64_t j = 0; done && j < b.columns(); j += Own::max_columns) {
+        const Out some = b.columns_from(j, std::min(Own::max_columns, b.columns() - j));
+        done = Own::solve_tile(cuda.stream(), triangle, op, elements(tile), elements(some), true);
+      }
+      if (done) {
+        return;
+      }
     }
     const auto one = cublas_scalar(T{1});
     check(Cublas<T>::trsm(cuda.blas(), CUBLAS_SIDE_LEFT, as_cublas(triangle), as_cublas(op),

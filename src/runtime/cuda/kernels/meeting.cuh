@@ -59,6 +59,24 @@ __device__ Word hear(const Word* place) {
   return word;
 }
 
+/// Likewise of several places, which are all looked at before any is waited for.
+template <class Word, int count>
+__device__ void hear_each(const Word* const (&places)[count], Word (&words)[count]) {
+  constexpr auto nothing = static_cast<Word>(~Word{0});
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    words[i] = *static_cast<const volatile Word*>(places[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    while (!__all_sync(0xffffffffU, words[i] != nothing)) {
+      if (words[i] == nothing) {
+        words[i] = *static_cast<const volatile Word*>(places[i]);
+      }
+    }
+  }
+}
+
 /// By all threads of the block: returns when `flag` is at least `value`. What its writer had
 /// written before is seen then.
 inline __device__ void await(const std::uint32_t* flag, std::uint32_t value) {

@@ -14,6 +14,7 @@ constexpr int threads = 256;
 /// Swaps in turn are one exchange of rows: those from 0 to `count` and those that they were swapped
 /// with. A thread follows from the last swap to the first where what its row ends with has stood.
 constexpr int swap_threads = 512;
+constexpr int lanes = 32;
 constexpr int together = 4;
 constexpr std::int64_t max_blocks = 1024;
 
@@ -21,20 +22,23 @@ template <class E>
 __global__ void __launch_bounds__(swap_threads)
     exchange_rows(std::int64_t first, const std::int64_t* places, int count, DeviceMatrix<E> a,
                   std::int64_t columns_a_block) {
-  auto* const swapped_with = &dynamic_shared<std::int64_t>();
+  auto* const swapped_with = &dynamic_shared<std::uint32_t>();
+  constexpr auto nowhere = ~std::uint32_t{0};
   const int thread = static_cast<int>(threadIdx.x);
-  for (int j = thread; j < count; j += swap_threads) {
-    swapped_with[j] = places[j] - first;
+  if (thread < count) {
+    swapped_with[thread] = static_cast<std::uint32_t>(places[thread] - first);
   }
   __syncthreads();
-  std::int64_t to[2] = {-1, -1};
+  std::uint32_t to[2] = {nowhere, nowhere};
   if (thread < count) {
-    to[0] = thread;
-    to[1] = swapped_with[thread] >= count ? swapped_with[thread] : -1;
+    to[0] = static_cast<std::uint32_t>(thread);
+    to[1] =
+        swapped_with[thread] >= static_cast<std::uint32_t>(count) ? swapped_with[thread] : nowhere;
   }
-  std::int64_t from[2] = {to[0], to[1]};
-  for (int j = count - 1; j >= 0; --j) {
-    const std::int64_t other = swapped_with[j];
+  std::uint32_t from[2] = {to[0], to[1]};
+#pragma unroll 8
+  for (auto j = static_cast<std::uint32_t>(count); j-- > 0;) {
+    const std::uint32_t other = swapped_with[j];
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
       from[k] = from[k] == j ? other : from[k] == other ? j : from[k];
@@ -48,7 +52,7 @@ __global__ void __launch_bounds__(swap_threads)
     for (int k = 0; k < 2; ++k) {
 #pragma unroll
       for (int c = 0; c < together; ++c) {
-        if (to[k] >= 0 && from[k] != to[k] && column + c < end) {
+        if (to[k] != nowhere && from[k] != to[k] && column + c < end) {
           values[k][c] = a(from[k], column + c);
         }
       }
@@ -58,7 +62,7 @@ __global__ void __launch_bounds__(swap_threads)
     for (int k = 0; k < 2; ++k) {
 #pragma unroll
       for (int c = 0; c < together; ++c) {
-        if (to[k] >= 0 && from[k] != to[k] && column + c < end) {
+        if (to[k] != nowhere && from[k] != to[k] && column + c < end) {
           a(to[k], column + c) = values[k][c];
         }
       }
@@ -108,8 +112,9 @@ void LuDeviceKernels<E>::swap_rows(cudaStream_t stream, std::int64_t first,
   static_assert(max_swaps == swap_threads);
   const std::int64_t each = std::max(divide_up(a.columns(), max_blocks), std::int64_t{together});
   launch(stream, &exchange_rows<E>, divide_up(a.columns(), each),
-         {dim3(swap_threads), sizeof(std::int64_t) * max_swaps}, first, places,
-         static_cast<int>(count), device(a), each);
+         {dim3(static_cast<unsigned>(divide_up(count, lanes) * lanes)),
+          sizeof(std::uint32_t) * max_swaps},
+         first, places, static_cast<int>(count), device(a), each);
 }
 
 template <class E>

@@ -1,14 +1,14 @@
-// P a = L U of a panel of few columns, in one kernel. A thread has a row, or a few, in registers.
+// P a = L U of a panel of some columns, in one kernel. The warps of a block share its rows, or some
+// of them: column c is with warp c mod 16, a thread has entries of its warp's columns in registers.
 // For each column j:
 //
-//   the largest entry of column j, and the row that it stands in    every block, of its own rows
-//   of what all blocks have found the same row of U                 every block
-//   l = a_j / u_jj,   a_c -= l u_jc                                 every block, its own rows
+//   the largest entry of column j, and the row that it stands in    one warp of each block
+//   that row to all blocks                                          all its warps
+//   of what all blocks have told the same row of U                  one warp of each block
+//   l = a_j / u_jj,   a_c -= l u_jc                                 every warp, its own columns
 //
 // Blocks tell each other numbers that say by themselves whether they are there; so nobody waits for
 // anything but these. A swap changes where rows are to stand; they are stored there in the end.
-// After each column a thread moves its entries one place on, the first to the last: so column j is
-// always in the same register, and the loop is compiled once, not for each j.
 #include "runtime/cuda/kernels/awaited_numbers.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
@@ -17,6 +17,8 @@
 #include "runtime/cuda/kernels/warp_sums.cuh"
 #include "runtime/cuda/lu_device_kernels.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -27,10 +29,14 @@ constexpr int threads = 512;
 constexpr int lanes = 32;
 constexpr int warps = threads / lanes;
 
-/// Entries that a thread has in registers, and so the most columns.
+/// Entries that a thread has in registers.
 template <class E>
 constexpr int entries_a_thread = sizeof(E) == 16 ? 16 : 32;
-constexpr int max_rows_a_thread = 8;
+constexpr int max_columns_a_thread = 8;
+constexpr int max_groups = 8;
+
+/// They tell each other their rows sooner than more would, and leave multiprocessors to updates.
+constexpr std::int64_t preferred_blocks = 64;
 
 /// The size of an entry, |re| + |im|, as bits that are ordered as sizes are, and the place of its
 /// row. The larger one wins, of equals the one in the first row.
@@ -82,30 +88,24 @@ inline __device__ Candidate best_of_warp(const Candidate& mine) {
   return {(std::uint64_t{best_high} << 32U) | best_low, place};
 }
 
-/// By all lanes of a warp: each one's number, once all are there.
-template <class E>
-__device__ E hear_number(const E* place) {
-  Pieces<E> number;
-  for (int i = 0; i < pieces<E>; ++i) {
-    number.piece[i] = hear(reinterpret_cast<const Piece<E>*>(place) + i);
-  }
-  return number.value;
-}
+/// A candidate as blocks tell it: all bits set is not yet told.
+struct Offer {
+  std::uint64_t size;
+  std::uint64_t place;
+};
 
-/// What blocks tell each other, each column anew: all bits set is not yet told.
+/// What blocks tell each other, each column anew.
 template <class E>
 struct Exchange {
-  std::uint64_t* sizes;   ///< [columns][blocks]
-  std::uint64_t* places;  ///< [columns][blocks]
-  E* rows;                ///< [columns][blocks][columns]
+  Offer* offers;  ///< [columns][blocks]
+  E* rows;        ///< [columns][blocks][columns]
 
   static std::size_t bytes(std::size_t columns, std::size_t blocks) {
-    return columns * blocks * (2 * sizeof(std::uint64_t) + columns * sizeof(E));
+    return columns * blocks * (sizeof(Offer) + columns * sizeof(E));
   }
   static Exchange in(void* scratch, std::size_t columns, std::size_t blocks) {
-    auto* const sizes = static_cast<std::uint64_t*>(scratch);
-    std::uint64_t* const places = sizes + columns * blocks;
-    return {sizes, places, reinterpret_cast<E*>(places + columns * blocks)};
+    auto* const offers = static_cast<Offer*>(scratch);
+    return {offers, reinterpret_cast<E*>(offers + columns * blocks)};
   }
 };
 
@@ -120,143 +120,189 @@ struct NarrowPanel {
   int blocks;
 };
 
-/// For even columns and for odd ones: a warp may still read of one column when another one writes
-/// of the next.
-template <class E>
-struct Shared {
-  Candidate best[2][warps];
-  Candidate chosen[2];
-  E row[2][entries_a_thread<E>];  ///< of U, from its diagonal on
-};
-
-/// x / u for |x| <= |u|, u not 0: by the reciprocal of a number near 1, if it is complex.
+/// x / u for |x| <= |u|, u not 0: by the reciprocal, and what that leaves; of complex numbers by
+/// that of one near 1.
 template <class E>
 struct Divisor {
   E number;
-  RealPart<E> to_unit = 1;
+  RealPart<E> factor = 1;
 
   __device__ explicit Divisor(E u) : number(u) {
     if constexpr (parts<E> == 2) {
-      to_unit = to_unit_size(size_of(u));
-      const E near_one = scaled(u, to_unit);
+      factor = to_unit_size(size_of(u));
+      const E near_one = scaled(u, factor);
       number = scaled(conjugate(near_one), 1 / square(near_one));
+    } else {
+      factor = 1 / u;
     }
   }
   __device__ E divides(E x) const {
     if constexpr (parts<E> == 2) {
-      return product_of(scaled(x, to_unit), number);
+      return product_of(scaled(x, factor), number);
     } else {
-      return x / number;
+      if (!isfinite(factor)) {  // numbers near the least one have no reciprocal
+        return x / number;
+      }
+      const E quotient = x * factor;
+      return std::fma(std::fma(-quotient, number, x), factor, quotient);
     }
   }
 };
 
-template <class E, int rows>
-class NarrowPanelBlock {
-  static constexpr int width = entries_a_thread<E> / rows;
+/// Rows and columns of a thread, and groups of warps that have rows of their own.
+template <int rows_a_thread, int columns_a_thread, int group_count>
+struct Shape {
+  static constexpr int rows = rows_a_thread;
+  static constexpr int columns = columns_a_thread;
+  static constexpr int groups = group_count;
+  static constexpr int across = warps / groups;  ///< warps that share the columns
+  static constexpr int width = across * columns;
+  static constexpr int height = lanes * rows * groups;
+};
 
+/// For even columns and for odd ones: a warp may still read of one column when another one writes
+/// of the next.
+template <class E, class S>
+struct Shared {
+  Candidate best[2][max_groups];
+  Candidate chosen[2];
+  E row[2][S::width];      ///< of U
+  E column[2][S::height];  ///< of a, what L is made of
+};
+
+template <class E, class S>
+class NarrowPanelBlock {
  public:
-  __device__ NarrowPanelBlock(const NarrowPanel<E>& panel, Shared<E>& shared)
+  __device__ NarrowPanelBlock(const NarrowPanel<E>& panel, Shared<E, S>& shared)
       : panel_(panel),
         shared_(shared),
         columns_(static_cast<int>(panel.a.columns)),
-        thread_(static_cast<int>(threadIdx.x)),
-        warp_(thread_ / lanes),
-        lane_(thread_ % lanes) {}
+        warp_(static_cast<int>(threadIdx.x) / lanes),
+        lane_(static_cast<int>(threadIdx.x) % lanes),
+        own_column_(warp_ % S::across),
+        group_(warp_ / S::across) {}
 
   __device__ void run() {
     load();
+#pragma unroll
+    for (int k = 0; k < S::columns; ++k) {
 #pragma unroll 1
-    for (int j = 0; j < columns_; ++j) {
-      const Candidate own = best_of_block(j);
-      if (panel_.blocks == 1) {
-        take_own_row(j, own);
-      } else {
-        offer(j, own);
-        if (warp_ == 0) {
-          take_row(j);
+      for (int owner = 0; owner < S::across; ++owner) {
+        if (k * S::across + owner < columns_) {
+          eliminate_column(k, owner);
         }
       }
-      __syncthreads();
-      swap(j);
-      eliminate(j);
     }
     store();
-    if (blockIdx.x == 0 && thread_ == 0 && (panel_.before == 0 || *panel_.info == 0)) {
+    if (blockIdx.x == 0 && threadIdx.x == 0 && (panel_.before == 0 || *panel_.info == 0)) {
       *panel_.info = first_odd_;
     }
   }
 
  private:
+  /// Of the block's rows.
+  __device__ int row_of(int r) const { return (group_ * S::rows + r) * lanes + lane_; }
+  __device__ int column_of(int k) const { return k * S::across + own_column_; }
+
   __device__ void load() {
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      const std::int64_t row = (std::int64_t{blockIdx.x} * rows + r) * threads + thread_;
+    for (int r = 0; r < S::rows; ++r) {
+      const std::int64_t row = std::int64_t{blockIdx.x} * S::height + row_of(r);
       place_[r] = row < panel_.a.rows ? static_cast<int>(row) : -1;
 #pragma unroll
-      for (int c = 0; c < width; ++c) {
-        entries_[r][c] = place_[r] >= 0 && c < columns_ ? panel_.a(row, c) : from_real<E>(0);
+      for (int k = 0; k < S::columns; ++k) {
+        entries_[r][k] =
+            place_[r] >= 0 && column_of(k) < columns_ ? panel_.a(row, column_of(k)) : E{};
       }
     }
   }
 
-  __device__ Candidate best_of_block(int j) {
+  /// The k-th column of the warps that `owner` says.
+  __device__ void eliminate_column(int k, int owner) {
+    const int j = k * S::across + owner;
+    if (own_column_ == owner) {
+      find_best(j, k);
+    }
+    __syncthreads();
+    const Candidate own = best_of_block(j);
+    if (panel_.blocks == 1) {
+      take_own_row(j, k, own);
+    } else {
+      offer(j, k, own);
+      if (warp_ == 0) {
+        take_row(j);
+      }
+    }
+    __syncthreads();
+    swap(j);
+    eliminate(j, k, owner);
+  }
+
+  __device__ void find_best(int j, int k) {
     Candidate best = no_row();
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
+    for (int r = 0; r < S::rows; ++r) {
       if (place_[r] >= j) {
-        const Candidate own = candidate(entries_[r][0], place_[r]);
+        const Candidate own = candidate(entries_[r][k], place_[r]);
         best = is_better(own, best) ? own : best;
       }
+      shared_.column[j % 2][row_of(r)] = entries_[r][k];
     }
     best = best_of_warp(best);
     if (lane_ == 0) {
-      shared_.best[j % 2][warp_] = best;
+      shared_.best[j % 2][group_] = best;
+      if (S::groups == 1 && panel_.blocks > 1) {
+        tell_best(j, best);
+      }
     }
-    __syncthreads();
-    return best_of_warp(lane_ < warps ? shared_.best[j % 2][lane_] : no_row());
   }
 
-  /// Whether the row with number r of this thread stands at a place.
-  __device__ bool stands_at(int r, std::uint32_t place) const {
-    return place_[r] >= 0 && static_cast<std::uint32_t>(place_[r]) == place;
+  __device__ void tell_best(int j, const Candidate& best) {
+    Offer* const offer = panel_.exchange.offers + std::int64_t{j} * panel_.blocks + blockIdx.x;
+    tell(&offer->size, best.size);
+    tell(&offer->place, std::uint64_t{best.place});
   }
 
-  /// Of the only block. What lies behind the columns of the panel are zeros, and what lies behind
-  /// those entries of columns before j, which are to stay: zeros for them.
-  __device__ void take_own_row(int j, const Candidate& own) {
+  __device__ Candidate best_of_block(int j) const {
+    if constexpr (S::groups == 1) {
+      return shared_.best[j % 2][0];
+    }
+    return best_of_warp(lane_ < S::groups ? shared_.best[j % 2][lane_] : no_row());
+  }
+
+  /// work(column, entry) for those of the row that stands at a place that are not eliminated yet,
+  /// by the threads that have them.
+  template <class Work>
+  __device__ void for_row(int j, int k, std::uint32_t place, Work work) const {
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      if (stands_at(r, own.place)) {
+    for (int r = 0; r < S::rows; ++r) {
+      if (place_[r] >= 0 && static_cast<std::uint32_t>(place_[r]) == place) {
 #pragma unroll
-        for (int c = 0; c < width; ++c) {
-          shared_.row[j % 2][c] = c < width - j ? entries_[r][c] : from_real<E>(0);
+        for (int c = 0; c < S::columns; ++c) {
+          if (c >= k && column_of(c) >= j && column_of(c) < columns_) {
+            work(column_of(c), entries_[r][c]);
+          }
         }
       }
     }
-    if (thread_ == 0) {
+  }
+
+  /// Of the only block.
+  __device__ void take_own_row(int j, int k, const Candidate& own) {
+    for_row(j, k, own.place, [&](int column, E entry) { shared_.row[j % 2][column] = entry; });
+    if (threadIdx.x == 0) {
       shared_.chosen[j % 2] = own;
     }
   }
 
   /// The best row of this block goes to all.
-  __device__ void offer(int j, const Candidate& own) {
+  __device__ void offer(int j, int k, const Candidate& own) {
     const std::int64_t slot = std::int64_t{j} * panel_.blocks + blockIdx.x;
-#pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      if (stands_at(r, own.place)) {
-#pragma unroll
-        for (int c = 0; c < width; ++c) {
-          if (c < columns_ - j) {
-            publish(panel_.exchange.rows + slot * columns_ + c, entries_[r][c]);
-          }
-        }
-      }
+    if (S::groups > 1 && threadIdx.x == 0) {
+      tell_best(j, own);
     }
-    if (thread_ == 0) {
-      tell(panel_.exchange.sizes + slot, own.size);
-      tell(panel_.exchange.places + slot, std::uint64_t{own.place});
-    }
+    E* const row = panel_.exchange.rows + slot * columns_;
+    for_row(j, k, own.place, [&](int column, E entry) { publish(row + column, entry); });
   }
 
   /// By one warp: the best row of all blocks is the row j of U.
@@ -266,8 +312,10 @@ class NarrowPanelBlock {
     int block = 0;
     for (int from = 0; from < panel_.blocks; from += lanes) {
       const int b = min(from + lane_, panel_.blocks - 1);
-      const Candidate other{hear(panel_.exchange.sizes + slots + b),
-                            static_cast<std::uint32_t>(hear(panel_.exchange.places + slots + b))};
+      const Offer* const offer = panel_.exchange.offers + slots + b;
+      std::uint64_t words[2];
+      hear_each({&offer->size, &offer->place}, words);
+      const Candidate other{words[0], static_cast<std::uint32_t>(words[1])};
       if (is_better(other, best)) {
         best = other;
         block = b;
@@ -277,9 +325,23 @@ class NarrowPanelBlock {
     const unsigned has_it = __ballot_sync(0xffffffffU, best.place == chosen.place);
     block = from_lane(block, __ffs(static_cast<int>(has_it)) - 1);
     const E* const row = panel_.exchange.rows + (slots + block) * columns_;
-    const E entry = hear_number(row + min(lane_, columns_ - j - 1));
-    if (lane_ < width) {
-      shared_.row[j % 2][lane_] = lane_ < columns_ - j ? entry : from_real<E>(0);
+    constexpr int each = (S::width + lanes - 1) / lanes;
+    const auto column = [&](int i) { return max(min(i * lanes + lane_, columns_ - 1), j); };
+    const Piece<E>* places[each * pieces<E>];
+    Piece<E> words[each * pieces<E>];
+#pragma unroll
+    for (int i = 0; i < each * pieces<E>; ++i) {
+      places[i] = reinterpret_cast<const Piece<E>*>(row + column(i / pieces<E>)) + i % pieces<E>;
+    }
+    hear_each(places, words);
+#pragma unroll
+    for (int i = 0; i < each; ++i) {
+      Pieces<E> number;
+#pragma unroll
+      for (int p = 0; p < pieces<E>; ++p) {
+        number.piece[p] = words[i * pieces<E> + p];
+      }
+      shared_.row[j % 2][column(i)] = number.value;
     }
     if (lane_ == 0) {
       shared_.chosen[j % 2] = chosen;
@@ -288,15 +350,15 @@ class NarrowPanelBlock {
 
   __device__ void swap(int j) {
     const int pivot_place = static_cast<int>(shared_.chosen[j % 2].place);
-    if (blockIdx.x == 0 && thread_ == 0) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
       panel_.places[j] = panel_.first + pivot_place;
-      const E pivot = shared_.row[j % 2][0];
+      const E pivot = shared_.row[j % 2][j];
       if (first_odd_ == 0 && !(isfinite(real(pivot)) && isfinite(imaginary(pivot)))) {
         first_odd_ = -(panel_.before + j + 1);
       }
     }
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
+    for (int r = 0; r < S::rows; ++r) {
       if (place_[r] == pivot_place) {
         place_[r] = j;
       } else if (place_[r] == j) {
@@ -305,116 +367,143 @@ class NarrowPanelBlock {
     }
   }
 
-  __device__ void eliminate(int j) {
-    const E* const row = shared_.row[j % 2];
-    const bool divides = real(row[0]) != 0 || imaginary(row[0]) != 0;
-    const Divisor<E> pivot(divides ? row[0] : from_real<E>(1));
+  __device__ void eliminate(int j, int k, int owner) {
+    E row[S::columns];
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      E l = entries_[r][0];
+    for (int c = 0; c < S::columns; ++c) {
+      row[c] = shared_.row[j % 2][column_of(c)];
+    }
+    const E pivot = shared_.row[j % 2][j];
+    const bool divides = real(pivot) != 0 || imaginary(pivot) != 0;
+    const Divisor<E> divisor(divides ? pivot : from_real<E>(1));
+#pragma unroll
+    for (int r = 0; r < S::rows; ++r) {
       if (place_[r] > j) {
-        l = divides ? pivot.divides(l) : l;
+        const E l = divisor.divides(shared_.column[j % 2][row_of(r)]);
 #pragma unroll
-        for (int c = 1; c < width; ++c) {
-          entries_[r][c] = subtract_product(entries_[r][c], l, row[c]);
+        for (int c = 0; c < S::columns; ++c) {
+          if (c > k || (c == k && own_column_ > owner)) {
+            entries_[r][c] = subtract_product(entries_[r][c], l, row[c]);
+          }
+        }
+        if (own_column_ == owner) {
+          entries_[r][k] = l;
         }
       }
-#pragma unroll
-      for (int c = 1; c < width; ++c) {
-        entries_[r][c - 1] = entries_[r][c];
-      }
-      entries_[r][width - 1] = l;
     }
   }
 
-  /// The entries have been moved on as often as there are columns.
   __device__ void store() const {
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
+    for (int r = 0; r < S::rows; ++r) {
 #pragma unroll
-      for (int c = 0; c < width; ++c) {
-        const int column = c - (width - columns_);
-        if (place_[r] >= 0 && column >= 0) {
-          panel_.a(place_[r], column) = entries_[r][c];
+      for (int k = 0; k < S::columns; ++k) {
+        if (place_[r] >= 0 && column_of(k) < columns_) {
+          panel_.a(place_[r], column_of(k)) = entries_[r][k];
         }
       }
     }
   }
 
   const NarrowPanel<E>& panel_;
-  Shared<E>& shared_;
+  Shared<E, S>& shared_;
   int columns_;
-  int thread_;
   int warp_;
   int lane_;
-  E entries_[rows][width];  // of the columns from the current one on, then of those before it
-  int place_[rows];         // -1 where there is no row
+  int own_column_;
+  int group_;
+  E entries_[S::rows][S::columns];
+  int place_[S::rows];  // -1 where there is no row
   std::int64_t first_odd_ = 0;
 };
 
-template <class E, int rows>
+template <class E, class S>
 __global__ void __launch_bounds__(threads, 1)
     factor_narrow(const __grid_constant__ NarrowPanel<E> panel) {
-  NarrowPanelBlock<E, rows>(panel, dynamic_shared<Shared<E>>()).run();
+  NarrowPanelBlock<E, S>(panel, dynamic_shared<Shared<E, S>>()).run();
 }
 
-/// 0 where there are too many.
-std::int64_t rows_a_thread(std::int64_t rows) {
-  for (int r = 1; r <= max_rows_a_thread; r *= 2) {
-    if (divide_up(rows, std::int64_t{r} * threads) <= max_together()) {
-      return r;
-    }
+/// Calls work(Shape) with the shapes that there are, those of few rows first, until it returns
+/// true; whether it has.
+template <class E, int rows = 1, int groups = 1, class Work>
+bool find_shape(const Work& work) {
+  constexpr int entries = entries_a_thread<E>;
+  constexpr int columns =
+      entries / rows < max_columns_a_thread ? entries / rows : max_columns_a_thread;
+  if (work(Shape<rows, columns, groups>{})) {
+    return true;
   }
-  return 0;
+  if constexpr (rows < entries) {
+    return find_shape<E, 2 * rows, 1>(work);
+  } else if constexpr (groups < max_groups) {
+    return find_shape<E, rows, 2 * groups>(work);
+  }
+  return false;
+}
+
+/// Calls work(Shape) with the shape for panels of so many rows; whether there is one.
+template <class E, class Work>
+bool with_shape(std::int64_t rows, const Work& work) {
+  const std::int64_t all = max_together();
+  const auto try_up_to = [&](std::int64_t blocks) {
+    return find_shape<E>([&](auto shape) {
+      using S = decltype(shape);
+      const bool fits = divide_up(rows, S::height) <= blocks;
+      if (fits) {
+        work(shape);
+      }
+      return fits;
+    });
+  };
+  return try_up_to(std::min(preferred_blocks, all)) || try_up_to(all);
 }
 
 }  // namespace
 
 template <class E>
 std::int64_t LuDeviceKernels<E>::narrow_columns(std::int64_t rows) {
-  const std::int64_t each = rows_a_thread(rows);
-  return each > 0 ? entries_a_thread<E> / each : 0;
+  std::int64_t columns = 0;
+  with_shape<E>(rows, [&](auto shape) { columns = decltype(shape)::width; });
+  return columns;
 }
 
+/// Of fewer rows, too, whose shape may have more blocks, or more columns. More blocks than are
+/// preferred have few columns.
 template <class E>
 std::size_t LuDeviceKernels<E>::narrow_panel_scratch(std::int64_t rows) {
-  return Exchange<E>::bytes(entries_a_thread<E>,
-                            static_cast<std::size_t>(divide_up(rows, threads)));
+  std::size_t bytes = 0;
+  find_shape<E>([&](auto shape) {
+    using S = decltype(shape);
+    const std::int64_t blocks = std::min(divide_up(rows, S::height), preferred_blocks);
+    bytes = std::max(bytes, Exchange<E>::bytes(S::width, static_cast<std::size_t>(blocks)));
+    return false;
+  });
+  return bytes;
 }
 
 template <class E>
 void LuDeviceKernels<E>::narrow_panel(cudaStream_t stream, std::int64_t first, std::int64_t before,
                                       Out a, std::int64_t* places, std::int64_t* info,
                                       void* scratch) {
-  const std::int64_t each = rows_a_thread(a.rows());
-  const auto blocks = static_cast<std::size_t>(divide_up(a.rows(), each * threads));
-  const auto columns = static_cast<std::size_t>(a.columns());
-  const NarrowPanel<E> panel{device(a),
-                             first,
-                             before,
-                             places,
-                             info,
-                             Exchange<E>::in(scratch, columns, blocks),
-                             static_cast<int>(blocks)};
-  auto* kernel = &factor_narrow<E, 1>;
-  switch (each) {
-    case 2:
-      kernel = &factor_narrow<E, 2>;
-      break;
-    case 4:
-      kernel = &factor_narrow<E, 4>;
-      break;
-    case 8:
-      kernel = &factor_narrow<E, 8>;
-      break;
-    default:
-      break;
-  }
-  if (blocks > 1) {
-    set_bytes(stream, scratch, 0xff, Exchange<E>::bytes(columns, blocks));
-  }
-  launch_together(stream, kernel, static_cast<std::int64_t>(blocks),
-                  {dim3(threads), sizeof(Shared<E>)}, panel);
+  with_shape<E>(a.rows(), [&](auto shape) {
+    using S = decltype(shape);
+    const std::int64_t blocks = divide_up(a.rows(), S::height);
+    const auto columns = static_cast<std::size_t>(a.columns());
+    const auto block_count = static_cast<std::size_t>(blocks);
+    const NarrowPanel<E> panel{device(a),
+                               first,
+                               before,
+                               places,
+                               info,
+                               Exchange<E>::in(scratch, columns, block_count),
+                               static_cast<int>(blocks)};
+    if (blocks > 1) {
+      set_bytes(stream, scratch, 0xff, Exchange<E>::bytes(columns, block_count));
+    }
+    allow_shared(&factor_narrow<E, S>, sizeof(Shared<E, S>));
+    launch_together(stream, &factor_narrow<E, S>, blocks, {dim3(threads), sizeof(Shared<E, S>)},
+                    panel);
+  });
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                               \

@@ -31,6 +31,13 @@ Word hear(const Word* place) {
   return *place;
 }
 
+template <class Word, int count>
+void hear_each(const Word* const (&places)[count], Word (&words)[count]) {
+  for (int i = 0; i < count; ++i) {
+    words[i] = hear(places[i]);
+  }
+}
+
 inline void await(const std::uint32_t* flag, std::uint32_t value) {
   if (threadIdx.x == 0) {
     while (*flag < value) {
