@@ -2,8 +2,9 @@
 # Runs the tests, stage by stage:  scripts/test.sh [stage...]
 # What a user should see pass, and `make test` runs; the stages without a name given:
 #   release  optimised build; unit, distributed, mpi, fuzz and install tiers
-#   fronts   the command line tool and the JAX package of the release build, side by side
+#   fronts   the command line tool and half of the tests of the JAX package of the release build, side by side
 # Beside these in CI (.ci/run):
+#   rest     the other half of the tests of the JAX package
 #   pages    README and the pages of the site: their Python does what they say
 #   kernels  kernels of GPUs, emulated; the tests of GPUs compile
 #   wheel    the wheel as it is released, with the oldest jax; the newest one, on other devices and with NetKet; side by side
@@ -21,7 +22,8 @@
 #   cuda12       the library for CUDA 12 is built (clang 20 or newer); kernels as sm_70 has them, emulated
 #   device       on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 #   device-jax   the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
-# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` runs, and always one (default: 10/10, the last tenth; 1/1: all).
+# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` and `rest` run, and always one (default: 10/10, the last
+# tenth; 1/1: all). SHARDSOLVE_TEST_PART: which of the JAX tests `fronts` runs (default: 1/2, every other one; 1/1: all).
 # SHARDSOLVE_TEST_DTYPES: of which dtypes the C++ tests are that are there for each (default: float64 and complex64, as the
 # stages with sanitizers have the other two; all). `make test-all` has all of them.
 # SHARDSOLVE_TSAN_FILTER: regular expression of the distributed tests run by `tsan` (default: all).
@@ -33,7 +35,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 test_stages=(release fronts)
-all_stages=(release fronts pages kernels new-routine wheel-all tsan waits asan asan-cli)
+all_stages=(release fronts rest pages kernels new-routine wheel-all tsan waits asan asan-cli)
 named_stages=(wheel tsan-long waits-long faults-long cuda12 device device-jax)
 oldest_jax=0.8.1
 python=$PWD/.venv/bin/python
@@ -167,13 +169,22 @@ package_of_the_tree() {
 operators=(tests/jax/test_jax_{krylov,csr,lineax,beam,networks}*.py)
 
 the_command() { run_command build/release cli; }
-operators_in_jax() { package_of_the_tree jax-operators "${operators[@]}"; }
-matrices_in_jax() { package_of_the_tree jax tests/jax "${operators[@]/#/--deselect=}"; }
+operators_in_jax() { package_of_the_tree "jax-operators$half" "${operators[@]}"; }
+matrices_in_jax() { package_of_the_tree "jax$half" tests/jax "${operators[@]/#/--deselect=}"; }
 
 # The tests of the command wait for processes most of the time.
 stage_fronts() {
   build_release
+  export SHARDSOLVE_TEST_PART=${SHARDSOLVE_TEST_PART:-1/2}
+  half=
   side_by_side the_command operators_in_jax matrices_in_jax
+}
+
+stage_rest() {
+  build_release
+  export SHARDSOLVE_TEST_PART=2/2
+  half=-rest
+  side_by_side operators_in_jax matrices_in_jax
 }
 
 stage_pages() {
@@ -363,6 +374,7 @@ describe() {
     pages) echo "the Python of README and of the site's pages" ;;
     kernels) echo "kernels of GPUs, emulated" ;;
     fronts) echo "the command line tool and the JAX package of that build" ;;
+    rest) echo "the JAX tests that fronts leaves out" ;;
     wheel) echo "the wheel as it is released, with the oldest jax; the newest one, on six devices and with NetKet" ;;
     wheel-all) echo "all JAX tests with the wheel, and the oldest and the newest jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;

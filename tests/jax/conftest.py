@@ -4,7 +4,8 @@ Read from the environment:
     SHARDSOLVE_TEST_PLATFORM   cpu, or cuda for the GPUs of this machine (cpu)
     SHARDSOLVE_TEST_DEVICES    devices: virtual ones of the CPU, or the first GPUs (4)
     SHARDSOLVE_TEST_ROUNDS     rounds of the liveness tests (20; 500 for the long form)
-    SHARDSOLVE_TEST_SAMPLE     of each test some of the cases: 1/2 those that 2/2 leaves out (1/1)
+    SHARDSOLVE_TEST_PART       some of the tests: 1/2 those that 2/2 leaves out (1/1)
+    SHARDSOLVE_TEST_SAMPLE     of each of them some of the cases, likewise (1/1)
     SHARDSOLVE_TEST_EXAMPLES   examples of the hypothesis tests (25)
     SHARDSOLVE_TEST_SECONDS    longest time of one test before the process is ended (120)
 """
@@ -28,6 +29,7 @@ import pytest
 DEVICES = int(os.environ.get("SHARDSOLVE_TEST_DEVICES", "4"))
 PLATFORM = os.environ.get("SHARDSOLVE_TEST_PLATFORM", "cpu")
 IN_SOURCE_TREE = Path(find_spec("shardsolve").origin).is_relative_to(Path(__file__).parents[2])
+PART, PARTS = map(int, os.environ.get("SHARDSOLVE_TEST_PART", "1/1").split("/"))
 SAMPLE, SAMPLES = map(int, os.environ.get("SHARDSOLVE_TEST_SAMPLE", "1/1").split("/"))
 SECONDS = float(os.environ.get("SHARDSOLVE_TEST_SECONDS", "120"))
 
@@ -90,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of each test here the cases whose names fall into this run's sample, and at least one."""
+    """Of each test of this run's part the cases whose names fall into its sample, at least one."""
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     kept = set()
     for item in items:
@@ -100,7 +102,9 @@ def keep_sample(config: pytest.Config, items: list[pytest.Item]) -> None:
             cases[item.nodeid.partition("[")[0]].append(item)
         else:
             kept.add(item)
-    for group in cases.values():
+    for name, group in cases.items():
+        if zlib.crc32(name.encode()) % PARTS != PART - 1:
+            continue
         numbers = [zlib.crc32(item.nodeid.encode()) for item in group]
         mine = [item for item, n in zip(group, numbers, strict=True) if n % SAMPLES == SAMPLE - 1]
         kept.update(mine or [group[numbers.index(min(numbers))]])
