@@ -243,6 +243,24 @@ class Call : UnseenMemory {
 #endif
 };
 
+/// Numbers of a call with readable memory on both sides: OpenBLAS (seen: 0.3.21, with the kernels
+/// of every x86-64 CPU) reads up to 16 bytes behind x in products of complex matrices whose rows
+/// are two more than a multiple of four, and behind y in those of Hermitian ones, which ends the
+/// process where memory does. tests/unit/blas_edges_test.cpp.
+template <Scalar T>
+class Within {
+ public:
+  Within(const T* numbers, std::int64_t count) : Within(count) {
+    std::copy_n(numbers, count, data());
+  }
+  explicit Within(std::int64_t count) : all_(static_cast<std::size_t>(count + 2 * room)) {}
+  T* data() { return all_.data() + room; }
+
+ private:
+  static constexpr std::int64_t room = 8;
+  std::vector<T> all_;
+};
+
 /// The BLAS of this build counts in 32 bits.
 int checked(std::int64_t size) {
   if (size > std::numeric_limits<int>::max()) {
@@ -312,7 +330,14 @@ void Blas<T>::gemv(Op op, T alpha, In a, const T* x, T beta, T* y) {
   const int one = 1;
   const char trans = static_cast<char>(op);
   const Call call;
-  Symbols<T>::gemv(&trans, &m, &n, &alpha, a.data(), &lda, x, &one, &beta, y, &one, 1);
+  const auto run = [&](const T* of) {
+    Symbols<T>::gemv(&trans, &m, &n, &alpha, a.data(), &lda, of, &one, &beta, y, &one, 1);
+  };
+  if (is_complex<T> && op == Op::none) {
+    run(Within<T>(x, n).data());
+  } else {
+    run(x);
+  }
 }
 
 template <Scalar T>
@@ -399,7 +424,10 @@ void Blas<T>::hemv(Triangle triangle, T alpha, In a, const T* x, T beta, T* y) {
   const int one = 1;
   const char uplo = static_cast<char>(triangle);
   const Call call;
-  Symbols<T>::hemv(&uplo, &n, &alpha, a.data(), &lda, x, &one, &beta, y, &one, 1);
+  Within<T> of(x, n);
+  Within<T> sum(y, n);
+  Symbols<T>::hemv(&uplo, &n, &alpha, a.data(), &lda, of.data(), &one, &beta, sum.data(), &one, 1);
+  std::copy_n(sum.data(), n, y);
 }
 
 template <Scalar T>
@@ -476,8 +504,18 @@ void Blas<T>::form_q(Out a, const T* tau) {
   Symbols<T>::form_q(&m, &n, &n, a.data(), &lda, tau, work.data(), &room, &info);
 }
 
+namespace {
+
 template <Scalar T>
-std::int64_t Blas<T>::gesdd(Out a, Real* s, Out u, Out vh) {
+void copy(MatrixView<const T> source, MatrixView<T> target) {
+  for (std::int64_t j = 0; j < source.columns(); ++j) {
+    std::copy_n(source.columns_from(j, 1).data(), source.rows(), target.columns_from(j, 1).data());
+  }
+}
+
+template <Scalar T>
+std::int64_t run_gesdd(MatrixView<T> a, RealOf<T>* s, MatrixView<T> u, MatrixView<T> vh) {
+  using Real = RealOf<T>;
   const int n = checked(a.rows());
   const int lda = checked(a.stride());
   const int ldu = checked(u.stride());
@@ -504,6 +542,24 @@ std::int64_t Blas<T>::gesdd(Out a, Real* s, Out u, Out vh) {
   std::vector<T> work(static_cast<std::size_t>(room));
   run(work.data(), room);
   return info;
+}
+
+}  // namespace
+
+template <Scalar T>
+std::int64_t Blas<T>::gesdd(Out a, Real* s, Out u, Out vh) {
+  if constexpr (is_complex<T>) {
+    // Rows are vectors here, so what is read behind one lies a column behind it; see Within.
+    const std::int64_t square = a.rows() * a.rows();
+    std::vector<T> room(static_cast<std::size_t>(3 * square + a.rows() + 1));
+    const auto part = [&](std::int64_t i) { return Out(&room[i * square], a.rows(), a.rows()); };
+    copy<T>(a, part(0));
+    const std::int64_t info = run_gesdd(part(0), s, part(1), part(2));
+    copy<T>(part(1), u);
+    copy<T>(part(2), vh);
+    return info;
+  }
+  return run_gesdd(a, s, u, vh);
 }
 
 template <class Real>
