@@ -156,11 +156,19 @@ stage_kernels() {
   run_tier release kernels
 }
 
-# XLA compiles faster here, to slower programs; what is ours in them stays the same.
+# compile_quickly <python>: XLA compiles in half the time, to slower programs; what is ours in them stays the same. It ends
+# programs over a flag that it does not know, as that of jax 0.12 the second one.
+compile_quickly() {
+  export XLA_FLAGS=--xla_cpu_use_fusion_emitters=false
+  "$1" -c 'import jax; jax.devices()' >/dev/null 2>&1 || XLA_FLAGS=
+  XLA_FLAGS+=" --xla_backend_optimization_level=0"
+}
+
 package_of_the_tree() {
   local report=$1
   shift
-  export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
+  compile_quickly "$python"
+  export PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
   export SHARDSOLVE_CLI=$PWD/build/release/shardsolve SHARDSOLVE_TEST_SAMPLE=${SHARDSOLVE_TEST_SAMPLE:-10/10}
   run_jax "$python" "$report" 4 "$@" -m "not more"
 }
@@ -219,7 +227,8 @@ fresh_venv() {
 # Each of the two runs has a tenth of the cases of each test, and `make test` another; `wheel-all` has all of them in
 # both.
 wheel_with_the_oldest() {
-  export XLA_FLAGS=--xla_backend_optimization_level=0 SHARDSOLVE_TEST_SAMPLE=1/10
+  compile_quickly build/jax-oldest/bin/python
+  export SHARDSOLVE_TEST_SAMPLE=1/10
   run_jax build/jax-oldest/bin/python jax-oldest 4 tests/jax -m "(devices or wheel) and not more and not slow"
 }
 
@@ -234,7 +243,8 @@ with_netket() {
 # The library is loaded by ctypes, so one build serves every Python.
 tree_with_the_newest() {
   fresh_venv jax-newest "$(newest_python)" jax
-  export XLA_FLAGS=--xla_backend_optimization_level=0 PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/10
+  compile_quickly build/jax-newest/bin/python
+  export PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/10
   export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
   run_jax build/jax-newest/bin/python jax-6-devices 6 tests/jax -m "devices and not more and not slow"
   with_netket tests/jax/test_jax_netket.py -m "slow and not more"
@@ -254,8 +264,9 @@ wheel_with_the_newest() {
 }
 
 wheel_with_the_oldest_and_other_devices() {
-  export XLA_FLAGS=--xla_backend_optimization_level=0
+  compile_quickly build/jax-oldest/bin/python
   run_jax build/jax-oldest/bin/python jax-oldest-all 4 tests/jax tests/docs
+  compile_quickly build/jax-newest/bin/python
   local devices
   for devices in 1 2 6; do
     run_jax build/jax-newest/bin/python "jax-$devices-devices" "$devices" tests/jax -m "devices and not slow"
@@ -392,6 +403,12 @@ describe() {
   esac
 }
 
+# Sets cpu_seconds to what all that ran here until now took; `times` says it as 1m2.3s, of the children last.
+read_cpu_seconds() {
+  times >build/cpu-times # in no subshell: that would have none yet
+  cpu_seconds=$(tail -n 1 build/cpu-times | tr ms '  ' | awk '{ printf "%d", 60 * ($1 + $3) + $2 + $4 }')
+}
+
 summary=()
 finish() {
   echo
@@ -422,6 +439,8 @@ for stage in "${stages[@]}"; do
   echo
   echo "== $stage: $(describe "$stage")"
   start=$SECONDS
+  read_cpu_seconds
+  cpu_seconds_before=$cpu_seconds
   # A subshell that is not part of a condition, so that `set -e` holds inside.
   set +e
   (
@@ -430,12 +449,15 @@ for stage in "${stages[@]}"; do
   )
   status=$?
   set -e
+  read_cpu_seconds
+  verdict=passed
+  [ $status -eq 0 ] || verdict=FAILED
+  summary+=("$(printf '%-12s %6d s  %s, %d s of CPUs' "$stage" $((SECONDS - start)) $verdict \
+    $((cpu_seconds - cpu_seconds_before)))")
   if [ $status -ne 0 ]; then
-    summary+=("$(printf '%-12s %6d s  FAILED' "$stage" $((SECONDS - start)))")
     finish
     exit 1
   fi
-  summary+=("$(printf '%-12s %6d s  passed' "$stage" $((SECONDS - start)))")
 done
 finish
 "$python" scripts/test_times.py "$reports"

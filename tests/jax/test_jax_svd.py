@@ -96,9 +96,9 @@ def test_svd_is_that_of_the_matrix(shape, dtype):
     assert info.status is Status.OK
     assert info.residual < 100 * unit and info.orthogonality < 100 * unit
     u, s, vh = (np.asarray(one) for one in (u, s, vh))
-    assert np.linalg.norm(u.conj().T @ u - np.eye(k)) < 100 * unit
-    assert np.linalg.norm(vh @ vh.conj().T - np.eye(k)) < 100 * unit
-    assert np.linalg.norm(u * s @ vh - a) < 100 * unit * s[0]
+    assert np.linalg.norm(u.conj().T @ u - np.eye(k), 2) < 100 * unit
+    assert np.linalg.norm(vh @ vh.conj().T - np.eye(k), 2) < 100 * unit
+    assert np.linalg.norm(u * s @ vh - a, 2) < 100 * unit * s[0]
     exact = np.linalg.svd(a.astype("complex128"), compute_uv=False)
     assert np.max(np.abs(s - exact)) < 50 * unit * exact[0]
     assert np.max(np.abs(shardsolve.svdvals(spread(a)) - exact)) < 50 * unit * exact[0]
@@ -111,13 +111,13 @@ def test_svd_vectors_of_a_null_space_are_orthonormal(m, dtype):
     a = with_values([3, 2, 2, 1, *[0] * (M // 2 - 4)], m, dtype)
     u, s, vh = (np.asarray(one) for one in shardsolve.svd(spread(a)))
     unit = unit_roundoff(dtype)
-    assert np.linalg.norm(u.conj().T @ u - np.eye(M // 2)) < 100 * unit
-    assert np.linalg.norm(vh @ vh.conj().T - np.eye(M // 2)) < 100 * unit
-    assert np.linalg.norm(u * s @ vh - a) < 100 * unit * 3
+    assert np.linalg.norm(u.conj().T @ u - np.eye(M // 2), 2) < 100 * unit
+    assert np.linalg.norm(vh @ vh.conj().T - np.eye(M // 2), 2) < 100 * unit
+    assert np.linalg.norm(u * s @ vh - a, 2) < 100 * unit * 3
     assert int(shardsolve.matrix_rank(spread(a))) == 4
     q, h = (np.asarray(one) for one in shardsolve.polar(spread(a)))
-    assert np.linalg.norm(q.conj().T @ q - np.eye(M // 2)) < 100 * unit
-    assert np.linalg.norm(q @ h - a) < 100 * unit * 3
+    assert np.linalg.norm(q.conj().T @ q - np.eye(M // 2), 2) < 100 * unit
+    assert np.linalg.norm(q @ h - a, 2) < 100 * unit * 3
 
 
 @pytest.mark.parametrize("shape", ("tall", "square"))
@@ -164,8 +164,8 @@ def test_svd_on_a_device_that_is_alone_has_the_same_figures(dtype):
         assert info.verdict[0] == 0
         assert info.residual < 50 * unit and info.orthogonality < 50 * unit
         k = min(a.shape)
-        assert np.linalg.norm(u.conj().T @ u - np.eye(k)) < 50 * unit
-        assert np.linalg.norm(vh @ vh.conj().T - np.eye(k)) < 50 * unit
+        assert np.linalg.norm(u.conj().T @ u - np.eye(k), 2) < 50 * unit
+        assert np.linalg.norm(vh @ vh.conj().T - np.eye(k), 2) < 50 * unit
         assert np.max(np.abs(u * s @ vh - a)) <= 50 * unit * s[0]
         assert np.allclose(shardsolve.svdvals(a), s, rtol=0, atol=50 * unit * s[0])
         v = (vh if a.shape[0] >= a.shape[1] else u.conj().T).conj().T
