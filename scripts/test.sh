@@ -99,12 +99,14 @@ run_units() {
   return $failed
 }
 
-# run_command <directory holding the command> <name of the report>: pytest fails by itself when it collects nothing.
+# run_command <directory holding the command> <name of the report>: pytest fails by itself when it collects nothing. Two at a
+# time, as most wait for a process that is to be missed.
 run_command() {
   local tests=(tests/cli)
   [ -d tests/python ] && tests+=(tests/python)
   echo "-- the command in $1"
-  SHARDSOLVE_CLI=$PWD/$1/shardsolve "$python" -m pytest -q --junitxml "$reports/$2.xml" "${tests[@]}"
+  SHARDSOLVE_CLI=$PWD/$1/shardsolve "$python" -m pytest -q --numprocesses 2 --dist worksteal \
+    --junitxml "$reports/$2.xml" "${tests[@]}"
 }
 
 # run_jax <python> <name of the report> <devices> [pytest option...]
@@ -180,7 +182,6 @@ the_command() { run_command build/release cli; }
 operators_in_jax() { package_of_the_tree "jax-operators$half" "${operators[@]}"; }
 matrices_in_jax() { package_of_the_tree "jax$half" tests/jax "${operators[@]/#/--deselect=}"; }
 
-# The tests of the command wait for processes most of the time.
 stage_fronts() {
   build_release
   export SHARDSOLVE_TEST_PART=${SHARDSOLVE_TEST_PART:-1/2}
