@@ -17,7 +17,15 @@ from shardsolve import _calls, _words
 from shardsolve._calls import AxisName, compiled
 from shardsolve._check import check_any_matrix, check_right_hand_side
 from shardsolve._cut import Cut, find_cut
-from shardsolve._products import adjoint, all_rows, along_rows, axes_across, down_rows, rows_in
+from shardsolve._products import (
+    adjoint,
+    all_rows,
+    along_rows,
+    axes_across,
+    down_rows,
+    over_triangle,
+    rows_in,
+)
 from shardsolve._records import EighInfo, Info, raise_if_failed
 from shardsolve._words import accepts
 
@@ -307,7 +315,7 @@ def _qr_of(cut: Cut | None, vectors: bool) -> Callable[[jax.Array], Arrays]:
     def rule(primals, tangents):
         (a,), (da,) = primals, tangents
         q, r, figures, verdict = _qr_of(cut, True)(a)
-        quotient = solve_triangular(r, da.T, trans=1).T  # da r^-1
+        quotient = over_triangle(da, r, cut)
         inside = down_rows(q, quotient, cut)
         lower = jnp.tril(inside, -1)
         turn = lower - adjoint(lower)

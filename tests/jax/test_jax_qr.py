@@ -15,6 +15,8 @@ from systems import (
     DTYPES,
     WAYS,
     close,
+    compiled_text,
+    largest_collective,
     more,
     normal,
     put,
@@ -284,6 +286,16 @@ def test_qr_gradient_is_that_of_jnp(function, way):
     a, b = matrix(M, N), sides(M, 2)
     gradient = run(jax.grad(scalar(ours), argnums=(0, 1)))(place(a), place(b))
     assert close(gradient, jax.grad(scalar(theirs), argnums=(0, 1))(a, b), 1e6)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("function", (*FUNCTIONS, *OF_QR))
+def test_qr_gradient_leaves_the_matrix_cut(function):
+    m = 1024 * DEVICES  # fewer are gathered
+    a, b = spread(matrix(m, 3)), spread(sides(m))
+    ours, _ = (FUNCTIONS | OF_QR)[function]
+    gradient = jax.grad(lambda a: jnp.sum(jnp.sin(ours(a, b))))
+    assert largest_collective(compiled_text(gradient, a)) < a.size // DEVICES
 
 
 @pytest.mark.parametrize("function", ("least_squares", "lstsq", "values", "ridge", "pinv"))
