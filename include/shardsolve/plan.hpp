@@ -43,6 +43,8 @@ SHARDSOLVE_EXPORT Plan plan_cholesky_inverse(const SlabLayout& layout, Dtype dty
 
 /// lu_factor of a matrix on this layout; A and its factor are the matrix bytes.
 SHARDSOLVE_EXPORT Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype);
+/// lu_factor in the place of A, which with its sketch is the matrix bytes.
+SHARDSOLVE_EXPORT Plan plan_lu_factor_in_place(const SlabLayout& layout, Dtype dtype);
 /// lu_solve with `columns` right-hand sides, the factor given; as plan_cholesky_solve.
 SHARDSOLVE_EXPORT Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
 

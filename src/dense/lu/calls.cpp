@@ -6,6 +6,7 @@
 #include "dense/lu/certified_solve.hpp"
 #include "dense/lu/factor.hpp"
 #include "dense/lu/forward_error.hpp"
+#include "dense/lu/sketch.hpp"
 #include "dense/lu/solve.hpp"
 #include "dense/lu/triangular_solve.hpp"
 #include "dense/lu/wait_sites.hpp"
@@ -64,10 +65,10 @@ void require_usable(const LuFactor<T>& factor) {
                 fmt::format("there is no factor to work with: {}", factor.outcome.message()));
   }
   require_factor(factor);
-  if (overwrites(factor.matrix, factor.slabs)) {
+  if (overwrites(factor.matrix, factor.slabs) && !factor.sketch) {
     throw Error(ErrorKind::invalid_argument,
-                "the factor has overwritten its matrix, without which no answer can be certified: "
-                "give lu_factor other memory for it, or none");
+                "the factor has overwritten its matrix and has no sketch of it, without which no "
+                "answer can be certified: keep what lu_factor returns as it is");
   }
 }
 
@@ -79,7 +80,9 @@ FactorPart<T> part_of(const LuFactor<T>& factor, const mesh::Rank& rank) {
           *factor.rows,
           factor.one_norm,
           factor.inf_norm,
-          factor.outcome.growth.value_or(1.0)};
+          factor.outcome.growth.value_or(1.0),
+          factor.sketch ? factor.sketch->sums.block(rank.index()) : MatrixView<T>(),
+          factor.sketch ? factor.sketch->frobenius_norm : Scaled{}};
 }
 
 /// What a look at A finds.
@@ -164,6 +167,27 @@ Outcome look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
   });
 }
 
+/// In memory of the call, or in `into`.
+template <Scalar T>
+LuSketch<T> sketch(const programs::PublicCall& call, const ShardedMatrix<T>& a, Scaled one_norm,
+                   const std::optional<RightHandSides<T>>& into, Outcome& outcome) {
+  const auto norm = std::make_shared<Scaled>();
+  const programs::MemoryOfCall<T> memory(call.mesh);
+  const Outcome made = call.run([a, one_norm, into, norm, memory](mesh::Rank& rank) {
+    rank.report("sketch", 0.0);
+    const MatrixView<const T> slab = a.slab(rank.index());
+    const MatrixView<T> sums =
+        into ? into->block(rank.index()) : memory.make(rank, slab.columns(), sketch_columns);
+    const Scaled found = make_sketch<T>(rank, a.layout(), slab, one_norm, sums);
+    if (rank.leads()) {
+      *norm = found;
+    }
+    return Outcome{};
+  });
+  programs::add_cost(outcome, made);
+  return {into ? *into : memory.rows(a.layout()), *norm};
+}
+
 /// L and U in the given memory, or in memory of the call, and what is found beside them.
 template <Scalar T>
 void factor_matrix(const programs::PublicCall& call, double largest_of_a,
@@ -203,12 +227,16 @@ void factor_matrix(const programs::PublicCall& call, double largest_of_a,
 template <Scalar T>
 LuFactor<T> look_and_factor(const programs::PublicCall& call, const ShardedMatrix<T>& a,
                             const std::optional<ShardedMatrix<T>>& into,
-                            const std::optional<RightHandSides<T>>& b) {
+                            const std::optional<RightHandSides<T>>& b,
+                            SketchOf<T> keep = SketchOf<T>{}) {
   const auto looked = std::make_shared<Looked>();
-  const Outcome outcome = look_at<T>(call, a, b, looked);
+  Outcome outcome = look_at<T>(call, a, b, looked);
   LuFactor<T> made{a, a, nullptr, looked->one_norm, looked->inf_norm, outcome};
   if (!outcome.ok()) {
     return made;
+  }
+  if (keep.wanted && into && overwrites(a, *into)) {
+    made.sketch = sketch<T>(call, a, made.one_norm, keep.into, outcome);
   }
   factor_matrix(call, looked->largest, into, made);
   programs::add_cost(made.outcome, outcome);
@@ -218,6 +246,13 @@ LuFactor<T> look_and_factor(const programs::PublicCall& call, const ShardedMatri
 template <Scalar T>
 programs::PublicCall factor_call(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options) {
   return {"lu_factor", mesh, a.layout(), plan_lu_factor(a.layout(), dtype_of<T>), options};
+}
+
+/// Of less memory than factor_call(), and a sketch.
+template <Scalar T>
+programs::PublicCall factor_call_in_place(Mesh& mesh, const ShardedMatrix<T>& a,
+                                          const RunOptions& options) {
+  return {"lu_factor", mesh, a.layout(), plan_lu_factor_in_place(a.layout(), dtype_of<T>), options};
 }
 
 runtime::Op op_of(Transpose transpose) {
@@ -279,7 +314,9 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
     };
     outcome.rcond =
         reciprocal_condition_by<T>(rank, part.layout, turned ? part.inf_norm : part.one_norm, run);
-    if (solved && *outcome.rcond < 2.0 * unit_roundoff<T>) {
+    if (solved && *outcome.rcond < 2.0 * unit_roundoff<T> && !part.sketch.empty()) {
+      outcome.status = Status::nearly_singular;  // A, which could say more, is gone
+    } else if (solved && *outcome.rcond < 2.0 * unit_roundoff<T>) {
       programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
       programs::require_reachable(rank, solved->x);
       outcome.forward_error =
@@ -294,6 +331,14 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
 }
 
 }  // namespace
+
+template <Scalar T>
+LuFactor<T> factor_in_place(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options,
+                            SketchOf<T> keep) {
+  return look_and_factor<T>(
+      keep.wanted ? factor_call_in_place(mesh, a, options) : factor_call(mesh, a, options), a, a,
+      std::nullopt, keep);
+}
 
 template <Scalar T>
 Outcome judge(Mesh& mesh, const LuFactor<T>& factor, const Solved<T>& solved,
@@ -326,10 +371,12 @@ Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
   return outcome;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                        \
-  template Outcome judge(Mesh&, const LuFactor<T>&, const Solved<T>&, const RunOptions&, \
-                         Transpose);                                                     \
-  template Outcome solve(Mesh&, const ShardedMatrix<T>&, const RightHandSides<T>&,       \
+#define SHARDSOLVE_INSTANTIATE(T)                                                         \
+  template LuFactor<T> factor_in_place(Mesh&, const ShardedMatrix<T>&, const RunOptions&, \
+                                       SketchOf<T>);                                      \
+  template Outcome judge(Mesh&, const LuFactor<T>&, const Solved<T>&, const RunOptions&,  \
+                         Transpose);                                                      \
+  template Outcome solve(Mesh&, const ShardedMatrix<T>&, const RightHandSides<T>&,        \
                          const RunOptions&, Rcond, Transpose);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
@@ -352,7 +399,10 @@ LuFactor<T> lu_factor(Mesh& mesh, ShardedMatrix<T> a, ShardedMatrix<T> into,
     throw Error(ErrorKind::invalid_argument,
                 "matrix and factor lie on different layouts: use the matrix's for both");
   }
-  return lu::look_and_factor<T>(lu::factor_call(mesh, a, options), a, into, std::nullopt);
+  const bool in_place = lu::overwrites(a, into);
+  return lu::look_and_factor<T>(
+      in_place ? lu::factor_call_in_place(mesh, a, options) : lu::factor_call(mesh, a, options), a,
+      into, std::nullopt, {true, std::nullopt});
 }
 
 template <Scalar T>
@@ -366,6 +416,14 @@ Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
   const runtime::Op op = lu::op_of(transpose);
   const programs::PublicCall call{"lu_solve", mesh, b.layout(),
                                   plan_lu_solve(b.layout(), dtype_of<T>, b.columns()), options};
+  if (lu::overwrites(factor.matrix, factor.slabs)) {
+    return call.run([factor, b, op](mesh::Rank& rank) {
+      programs::require_reachable(rank, factor.slabs, "the factor");
+      programs::require_reachable(rank, factor.sketch->sums);
+      programs::require_reachable(rank, b);
+      return lu::sketched_solve<T>(rank, lu::part_of(factor, rank), op, b.block(rank.index()));
+    });
+  }
   const bool asks_qr = factor.outcome.growth.value_or(1.0) > lu::grown_from &&
                        lu::may_ask_qr(mesh, b.layout(), call.plan, dtype_of<T>, b.columns());
   return call.run([factor, b, op, asks_qr](mesh::Rank& rank) {

@@ -13,6 +13,7 @@
 #include "core/each_dtype.hpp"
 #include "dense/lu/by_qr.hpp"
 #include "dense/lu/general_multiply.hpp"
+#include "dense/lu/sketch.hpp"
 #include "dense/lu/triangular_solve.hpp"
 #include "dense/shared/right_hand_sides.hpp"
 #include "programs/gather.hpp"
@@ -38,6 +39,39 @@ struct Errors {
   std::vector<double> by_norm;
   std::vector<double> by_components;
 };
+
+/// X in place of `b`, which is `given`; its largest entries. Inside a solve numbers may be larger
+/// than both b and x: then once more, scaled.
+template <Scalar T>
+std::vector<double> solve_in_range(mesh::Rank& rank, TriangularSolve<T>& solve, Op op,
+                                   MatrixView<T> b, MatrixView<const T> given,
+                                   const std::vector<double>& b_maxima) {
+  solve.run(op, b);
+  const std::vector<double> x_maxima = column_maxima<T>(rank, b);
+  if (all_finite(x_maxima)) {
+    return x_maxima;
+  }
+  std::vector<int> exponents = exponents_of_second_try<T>(b_maxima, x_maxima);
+  rank.kernels<T>().copy(rank.update(), given, b);
+  scale_columns(rank, b, exponents);
+  solve.run(op, b);
+  std::transform(exponents.begin(), exponents.end(), exponents.begin(), std::negate<>());
+  scale_columns(rank, b, exponents);
+  return column_maxima<T>(rank, b);
+}
+
+/// The largest, or the first that is not a number.
+std::vector<double>::const_iterator worst(const std::vector<double>& errors) {
+  auto found = errors.begin();
+  for (auto one = errors.begin(); one != errors.end(); ++one) {
+    found = std::isnan(*found) || *one <= *found ? found : one;
+  }
+  return found;
+}
+
+void take_larger(std::optional<double>& to, double value) {
+  to = programs::largest(to.value_or(0.0), value);
+}
 
 /// Some right-hand sides at a time, and the memory for them.
 template <Scalar T>
@@ -70,11 +104,8 @@ class SomeSides {
     Errors errors;
     bool is_answer = false;
     if (factor_.growth <= largest_growth<T>()) {
-      solve_.run(op_, b);
-      std::vector<double> x_maxima = column_maxima<T>(rank_, b);
-      if (!all_finite(x_maxima)) {
-        x_maxima = try_again(b, given, b_maxima, x_maxima);
-      }
+      const std::vector<double> x_maxima =
+          solve_in_range<T>(rank_, solve_, op_, b, given, b_maxima);
       if (!all_finite(x_maxima)) {
         outcome.status = Status::overflow;
         return;
@@ -104,18 +135,6 @@ class SomeSides {
 
  private:
   const runtime::Kernels<T>& kernels() const { return rank_.kernels<T>(); }
-
-  /// The largest, or the first that is not a number.
-  static std::vector<double>::const_iterator worst(const std::vector<double>& errors) {
-    auto found = errors.begin();
-    for (auto one = errors.begin(); one != errors.end(); ++one) {
-      found = std::isnan(*found) || *one <= *found ? found : one;
-    }
-    return found;
-  }
-  static void take_larger(std::optional<double>& to, double value) {
-    to = programs::largest(to.value_or(0.0), value);
-  }
 
   /// Settles the columns whose errors are those of rounding.
   static bool any_to_be_refined(const Errors& errors, std::vector<bool>& unsettled) {
@@ -153,19 +172,6 @@ class SomeSides {
     kernels().copy(rank_.update(), x, b);
     errors = errors_of(b, column_maxima<T>(rank_, b), given, b_maxima);
     return *worst(errors.by_norm) <= given_up_from * unit_roundoff<T>;
-  }
-
-  /// Inside a solve numbers may be larger than both b and x.
-  std::vector<double> try_again(MatrixView<T> b, MatrixView<const T> given,
-                                const std::vector<double>& b_maxima,
-                                const std::vector<double>& x_maxima) {
-    std::vector<int> exponents = exponents_of_second_try<T>(b_maxima, x_maxima);
-    kernels().copy(rank_.update(), given, b);
-    scale_columns(rank_, b, exponents);
-    solve_.run(op_, b);
-    std::transform(exponents.begin(), exponents.end(), exponents.begin(), std::negate<>());
-    scale_columns(rank_, b, exponents);
-    return column_maxima<T>(rank_, b);
   }
 
   /// Of each column: exact of a few, else quick. Leaves the residual, scaled as exponents_ say.
@@ -350,10 +356,49 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Ma
   return outcome;
 }
 
+template <Scalar T>
+Outcome sketched_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, MatrixView<T> b) {
+  const CheckedSides checked = check_right_hand_sides<T>(rank, factor.layout, b);
+  Outcome outcome = checked.outcome;
+  if (!outcome.ok()) {
+    return outcome;
+  }
+  outcome.growth = factor.growth;
+  if (!(factor.growth <= largest_growth<T>())) {
+    outcome.status = Status::inaccurate;  // the factor is one of another matrix
+    return outcome;
+  }
+  outcome.backward_error = 0.0;
+  const std::int64_t width = std::max<std::int64_t>(std::min(factor.layout.tile(), b.columns()), 1);
+  TriangularSolve<T> solve(rank, factor.layout, factor.slab, factor.rows, width);
+  SketchedErrors<T> errors(rank, factor, width);
+  const MatrixView<T> given = rank.workspace<T>(b.rows(), width);
+  for (std::int64_t first = 0; first < b.columns(); first += width) {
+    const std::int64_t count = std::min(width, b.columns() - first);
+    rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
+    const MatrixView<T> some = b.columns_from(first, count);
+    const MatrixView<T> kept = given.columns_from(0, count);
+    rank.kernels<T>().copy(rank.update(), some, kept);
+    const std::vector<double> b_maxima(checked.maxima.begin() + first,
+                                       checked.maxima.begin() + first + count);
+    const std::vector<double> x_maxima = solve_in_range<T>(rank, solve, op, some, kept, b_maxima);
+    if (!all_finite(x_maxima)) {
+      outcome.status = Status::overflow;
+      return outcome;
+    }
+    take_larger(outcome.backward_error, *worst(errors.run(op, some, x_maxima, kept, b_maxima)));
+  }
+  if (!(*outcome.backward_error <= given_up_from * unit_roundoff<T>)) {
+    outcome.status = Status::inaccurate;
+  }
+  return outcome;
+}
+
 #define SHARDSOLVE_INSTANTIATE(T)                                                                 \
   template double largest_growth<T>();                                                            \
   template Outcome certified_solve(mesh::Rank&, const FactorPart<T>&, runtime::Op, MatrixView<T>, \
-                                   bool);
+                                   bool);                                                         \
+  template Outcome sketched_solve(mesh::Rank&, const FactorPart<T>&, runtime::Op, MatrixView<T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

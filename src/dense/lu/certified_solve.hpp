@@ -19,6 +19,12 @@ template <Scalar T>
 Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
                         MatrixView<T> b, bool may_ask_qr);
 
+/// Likewise of a factor that has overwritten A, by one solve; its sketch says the backward error,
+/// in the Frobenius norm.
+template <Scalar T>
+Outcome sketched_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
+                       MatrixView<T> b);
+
 /// Right-hand sides, of those solved together, whose residuals are all exact. Of more, quick ones
 /// say what is to be refined and which are the worst, whose errors are then found exactly.
 inline constexpr std::int64_t max_exact = 8;

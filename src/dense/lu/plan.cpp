@@ -1,5 +1,6 @@
 #include "core/right_hand_sides.hpp"
 #include "dense/lu/certified_solve.hpp"
+#include "dense/lu/sketch.hpp"
 #include "programs/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -36,6 +37,19 @@ Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
   plan.flops = programs::multiply_add(dtype) * n * n * n / 3.0;
   plan.bytes_moved =
       0.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
+Plan plan_lu_factor_in_place(const SlabLayout& layout, Dtype dtype) {
+  Plan plan = plan_lu_factor(layout, dtype);
+  const std::int64_t element = element_size(dtype);
+  const std::int64_t width = layout.max_width();
+  plan.matrix_bytes = plan.matrix_bytes / 2 + element * width * dense::lu::sketch_columns;
+  // signs, zeros and rounded sums beside what multiplies
+  const std::int64_t sketch = residual_bytes(layout, element, dense::lu::sketch_vectors) +
+                              3 * element * width * dense::lu::sketch_vectors +
+                              programs::small_change(layout, 1);
+  plan.workspace_bytes = std::max(plan.workspace_bytes, sketch);
   return plan;
 }
 

@@ -3,7 +3,21 @@
 
 #include <shardsolve/lu.hpp>
 
+#include <optional>
+
 namespace shardsolve::dense::lu {
+
+/// What is kept of a matrix that its factor overwrites.
+template <Scalar T>
+struct SketchOf {
+  bool wanted = false;
+  std::optional<RightHandSides<T>> into;  ///< n x 32, or memory of the call
+};
+
+/// lu_factor() in the place of A, with a sketch or, for those who keep A elsewhere, without.
+template <Scalar T>
+LuFactor<T> factor_in_place(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options,
+                            SketchOf<T> keep = {});
 
 /// What is known of an X: which system it solves, and its backward error by components.
 template <Scalar T>
