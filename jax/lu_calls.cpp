@@ -33,6 +33,21 @@ constexpr CallBuffers condition_buffers = {
                  sides("x"), small("errors", Element::real, 2)},
     .results = {small("rcond_and_forward_error", Element::real, 2), record<Verdict>("verdict")}};
 
+// The room for the sketch is an operand, as its shape says that of the result.
+constexpr CallBuffers factor_in_place_buffers = {
+    .operands = {slab("a"), tall("room")},
+    .results = {slab("slab"), tall("sketch"), whole("rows", Element::words),
+                small("sign", Element::matrix), small("log_modulus", Element::real),
+                record<SketchedLuRecord>("record")}};
+constexpr CallBuffers solve_in_place_buffers = {
+    .operands = {slab("slab"), tall("sketch"), whole("rows", Element::words),
+                 record<SketchedLuRecord>("record"), sides("b")},
+    .results = {sides("x"), record<Verdict>("verdict"), small("error", Element::real)}};
+constexpr CallBuffers condition_in_place_buffers = {
+    .operands = {slab("slab"), tall("sketch"), whole("rows", Element::words),
+                 record<SketchedLuRecord>("record")},
+    .results = {small("rcond", Element::real), record<Verdict>("verdict")}};
+
 /// The factor in some buffers.
 template <Scalar T>
 LuFactor<T> adopt_lu(const Task& task, const LuRecord& record, BufferIndex slab, BufferIndex a,
@@ -52,25 +67,45 @@ LuFactor<T> adopt_lu(const Task& task, const LuRecord& record, BufferIndex slab,
   return factor;
 }
 
+template <Scalar T>
+LuFactor<T> adopt_in_place(const Task& task, const SketchedLuRecord& record, BufferIndex slab,
+                           BufferIndex sketch, BufferIndex rows) {
+  LuFactor<T> factor = adopt_lu<T>(task, record.lu, slab, slab, rows);
+  factor.sketch =
+      LuSketch<T>{task.tall_matrix<T>(factor.layout(), sketch), record.frobenius_norm.value()};
+  return factor;
+}
+
 /// Which system with C: conj(A^H) is C as it is.
 Transpose system_of(const Job& job) {
   return job.option<bool>("adjoint") ? Transpose::none : Transpose::adjoint;
 }
 
+const FactorRecord& factor_record(const LuRecord& record) { return record.factor; }
+const FactorRecord& factor_record(const SketchedLuRecord& record) { return record.lu.factor; }
+
 /// The verdict on `body`, which is given the record of the factor; or why there is nothing to do it
 /// with.
-template <class Body>
+template <class Record, class Body>
 Verdict judge_with_lu(const Task& task, BufferIndex record_buffer, Body body) {
-  const auto record = task.read_record<LuRecord>(record_buffer);
-  const Verdict verdict = before_use(task, record.factor);
+  const auto record = task.read_record<Record>(record_buffer);
+  const Verdict verdict = before_use(task, factor_record(record));
   return verdict.ok() ? judge([&] { return body(record); }) : verdict;
 }
 
-template <Scalar T>
-void factor(Task& task) {
-  static constexpr const CallBuffers& at = factor_buffers;
+/// Where what is known of a factor goes.
+struct FactorBuffers {
+  BufferIndex slab;
+  BufferIndex rows;
+  BufferIndex sign;
+  BufferIndex log_modulus;
+};
+
+/// Makes the factor by `make`, given the mesh, the matrix and options, and writes all but its
+/// record.
+template <Scalar T, class Make>
+void factor_by(Task& task, const FactorBuffers& at, LuRecord& record, Make make) {
   const Job& job = task.job();
-  LuRecord record;
   record.factor.n = static_cast<std::int32_t>(job.n);
   record.factor.devices = static_cast<std::int32_t>(job.devices);
   record.factor.ranks = static_cast<std::int32_t>(job.ranks);
@@ -82,9 +117,9 @@ void factor(Task& task) {
     record.factor.verdict = judge([&] {
       const SlabLayout layout = task.layout();
       record.factor.tile = static_cast<std::int32_t>(layout.tile());
-      const auto a = task.matrix<T>(layout, at["slab"]);
-      const LuFactor<T> made = task.with_mesh(
-          [&](Mesh& mesh, const RunOptions& run) { return lu_factor(mesh, a, a, run); });
+      const auto a = task.matrix<T>(layout, at.slab);
+      const LuFactor<T> made =
+          task.with_mesh([&](Mesh& mesh, const RunOptions& run) { return make(mesh, a, run); });
       if (made.rows) {
         rows.assign(made.rows->begin(), made.rows->end());
         record.factor.set_norm(made.one_norm);
@@ -96,10 +131,37 @@ void factor(Task& task) {
       return made.outcome;
     });
   }
+  task.write_to_all(at.rows, rows.data(), job.n);
+  task.write_to_all(at.sign, &sign);
+  task.write_to_all(at.log_modulus, &log_modulus);
+}
+
+template <Scalar T>
+void factor(Task& task) {
+  static constexpr const CallBuffers& at = factor_buffers;
+  LuRecord record;
+  factor_by<T>(task, {at["slab"], at["rows"], at["sign"], at["log_modulus"]}, record,
+               [](Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& run) {
+                 return dense::lu::factor_in_place(mesh, a, run);  // JAX keeps A
+               });
   task.write_to_all(at["record"], &record);
-  task.write_to_all(at["rows"], rows.data(), job.n);
-  task.write_to_all(at["sign"], &sign);
-  task.write_to_all(at["log_modulus"], &log_modulus);
+}
+
+template <Scalar T>
+void factor_in_place(Task& task) {
+  static constexpr const CallBuffers& at = factor_in_place_buffers;
+  SketchedLuRecord record;
+  factor_by<T>(
+      task, {at["slab"], at["rows"], at["sign"], at["log_modulus"]}, record.lu,
+      [&](Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& run) {
+        const auto sketch = task.tall_matrix<T>(a.layout(), at["sketch"]);
+        const LuFactor<T> made = dense::lu::factor_in_place<T>(mesh, a, run, {true, sketch});
+        if (made.sketch) {
+          record.frobenius_norm = ScaledWords::of(made.sketch->frobenius_norm);
+        }
+        return made;
+      });
+  task.write_to_all(at["record"], &record);
 }
 
 template <Scalar T>
@@ -107,7 +169,7 @@ void solve(Task& task) {
   static constexpr const CallBuffers& at = solve_buffers;
   constexpr RealOf<T> nan = not_a_number<RealOf<T>>;
   std::array<RealOf<T>, 2> errors{nan, nan};
-  const Verdict verdict = judge_with_lu(task, at["record"], [&](const LuRecord& record) {
+  const Verdict verdict = judge_with_lu<LuRecord>(task, at["record"], [&](const auto& record) {
     const auto factor = adopt_lu<T>(task, record, at["slab"], at["a"], at["rows"]);
     const auto x = task.right_hand_sides<T>(factor.layout(), at["x"]);
     const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
@@ -131,7 +193,7 @@ void condition(Task& task) {
   std::array<RealOf<T>, 2> figures{nan, nan};
   std::array<RealOf<T>, 2> errors{};
   task.read_whole(at["errors"], errors.data(), std::ssize(errors));
-  const Verdict verdict = judge_with_lu(task, at["record"], [&](const LuRecord& record) {
+  const Verdict verdict = judge_with_lu<LuRecord>(task, at["record"], [&](const auto& record) {
     const auto factor = adopt_lu<T>(task, record, at["slab"], at["a"], at["rows"]);
     const dense::lu::Solved<T> solved{task.right_hand_sides<T>(factor.layout(), at["x"]),
                                       system_of(task.job()), double{errors[1]}};
@@ -143,6 +205,46 @@ void condition(Task& task) {
   });
   task.write_to_all(at["verdict"], &verdict);
   task.write_to_all(at["rcond_and_forward_error"], figures.data(), std::ssize(figures));
+}
+
+template <Scalar T>
+void solve_in_place(Task& task) {
+  static constexpr const CallBuffers& at = solve_in_place_buffers;
+  RealOf<T> error = not_a_number<RealOf<T>>;
+  const auto run = [&](const SketchedLuRecord& record) {
+    const auto factor = adopt_in_place<T>(task, record, at["slab"], at["sketch"], at["rows"]);
+    const auto x = task.right_hand_sides<T>(factor.layout(), at["x"]);
+    const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& options) {
+      return lu_solve(mesh, factor, x, options, system_of(task.job()));
+    });
+    error = number<T>(outcome.backward_error);
+    return outcome;
+  };
+  const Verdict verdict = judge_with_lu<SketchedLuRecord>(task, at["record"], run);
+  if (!verdict.ok()) {
+    task.fill_nan<T>(at["x"]);
+    error = not_a_number<RealOf<T>>;
+  }
+  task.write_to_all(at["verdict"], &verdict);
+  task.write_to_all(at["error"], &error);
+}
+
+template <Scalar T>
+void condition_in_place(Task& task) {
+  static constexpr const CallBuffers& at = condition_in_place_buffers;
+  RealOf<T> rcond = not_a_number<RealOf<T>>;
+  const auto run = [&](const SketchedLuRecord& record) {
+    const auto factor = adopt_in_place<T>(task, record, at["slab"], at["sketch"], at["rows"]);
+    const dense::lu::Solved<T> solved{RightHandSides<T>(factor.layout(), 0)};
+    const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& options) {
+      return dense::lu::judge(mesh, factor, solved, options, Transpose::transpose);
+    });
+    rcond = number<T>(outcome.rcond);
+    return outcome;
+  };
+  const Verdict verdict = judge_with_lu<SketchedLuRecord>(task, at["record"], run);
+  task.write_to_all(at["verdict"], &verdict);
+  task.write_to_all(at["rcond"], &rcond);
 }
 
 }  // namespace
@@ -174,7 +276,32 @@ std::vector<CallRow> lu_calls() {
            .record = lu::condition_buffers["record"],
            .verdict = lu::condition_buffers["verdict"],
            .options = {{"adjoint", false}},
-           .work = by_dtype([]<Scalar T>(Task& task) { lu::condition<T>(task); })}};
+           .work = by_dtype([]<Scalar T>(Task& task) { lu::condition<T>(task); })},
+          {.name = "lu_factor_in_place",
+           .phrase = "an LU factorisation",
+           .buffers = lu::factor_in_place_buffers,
+           .matrix = lu::factor_in_place_buffers["a"],
+           .verdict = lu::factor_in_place_buffers["record"],
+           .copy = {{lu::factor_in_place_buffers["a"], lu::factor_in_place_buffers["slab"]}},
+           .options = {{"tile", std::int64_t{0}}},
+           .routine = Routine::lu,
+           .work = by_dtype([]<Scalar T>(Task& task) { lu::factor_in_place<T>(task); })},
+          {.name = "lu_solve_in_place",
+           .phrase = "a solve",
+           .buffers = lu::solve_in_place_buffers,
+           .matrix = lu::solve_in_place_buffers["slab"],
+           .record = lu::solve_in_place_buffers["record"],
+           .verdict = lu::solve_in_place_buffers["verdict"],
+           .copy = {{lu::solve_in_place_buffers["b"], lu::solve_in_place_buffers["x"]}},
+           .options = {{"adjoint", false}},
+           .work = by_dtype([]<Scalar T>(Task& task) { lu::solve_in_place<T>(task); })},
+          {.name = "lu_condition_in_place",
+           .phrase = "a condition number",
+           .buffers = lu::condition_in_place_buffers,
+           .matrix = lu::condition_in_place_buffers["slab"],
+           .record = lu::condition_in_place_buffers["record"],
+           .verdict = lu::condition_in_place_buffers["verdict"],
+           .work = by_dtype([]<Scalar T>(Task& task) { lu::condition_in_place<T>(task); })}};
 }
 
 }  // namespace shardsolve::jax

@@ -65,10 +65,17 @@ struct LuRecord {
   ScaledWords growth;
 };
 
+/// Of one that has overwritten its matrix.
+struct SketchedLuRecord {
+  LuRecord lu;
+  ScaledWords frobenius_norm;  ///< ||C||_F
+};
+
 /// Records travel as arrays of int32: nothing but such fields, no gaps.
 template <class Record>
 constexpr std::int64_t words = sizeof(Record) / sizeof(std::int32_t);
-static_assert(words<Verdict> == 5 && words<FactorRecord> == 12 && words<LuRecord> == 18);
+static_assert(words<Verdict> == 5 && words<FactorRecord> == 12 && words<LuRecord> == 18 &&
+              words<SketchedLuRecord> == 21);
 
 template <class Record>
 Record read(const void* from) {

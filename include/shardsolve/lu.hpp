@@ -92,7 +92,8 @@ enum class Transpose : std::uint8_t {
 /// does on overflow.
 /// Where A was overwritten X is that of one solve, and the backward error that in the Frobenius
 /// norm, ||A X - B|| / (||A||_F ||X|| + ||B||) by columns, estimated by the sketch: the norm of a
-/// residual is said four times too small for one right-hand side in some 8000.
+/// residual is said four times too small for one right-hand side in some 8000. Above the larger of
+/// 10 and sqrt(n) units of rounding the status is `inaccurate`.
 /// Right-hand sides with NaN or Inf are refused (outcome, `b` intact). Workspace on each rank: n x
 /// min(k, tile) elements seven times. Throws Error: invalid_argument if the factor's outcome is not
 /// ok, if A was overwritten and there is no sketch of it, or shapes differ, and as above.

@@ -32,7 +32,7 @@ from shardsolve import (
 )
 from shardsolve._cut import Cut, cuts_columns, row_axes, spec_along, varies
 from shardsolve._library import Row
-from shardsolve._records import EMPTY_FACTOR, EMPTY_LU, FAILURE
+from shardsolve._records import EMPTY_FACTOR, EMPTY_LU, EMPTY_SKETCHED_LU, FAILURE
 
 Arrays = tuple[jax.Array, ...]
 AxisName = str | Sequence[str]
@@ -520,6 +520,15 @@ _LU_SOLVE = Call(
     batches=True,
 )
 _LU_CONDITION = Call("lu_condition", rule="i j, r c, p, m, r k, e -> l, v", empty=((1, 0), 0))
+_LU_FACTOR_IN_PLACE = Call(
+    "lu_factor_in_place",
+    rule="i j, r c -> i j, r c, p, s, l, m",
+    empty=(0, 0, 0, 1, 0, EMPTY_SKETCHED_LU),
+)
+_LU_SOLVE_IN_PLACE = Call(
+    "lu_solve_in_place", rule="i j, r c, p, m, r k -> r k, v, l", empty=(0, 0, 0)
+)
+_LU_CONDITION_IN_PLACE = Call("lu_condition_in_place", rule="i j, r c, p, m -> l, v", empty=(1, 0))
 _QR = Call(
     "qr",
     rule="i j -> i j, a b, l, m",
@@ -639,6 +648,21 @@ def lu_condition(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
         return call(*factor, columns, worst), (False, False)
 
     return call
+
+
+def lu_factor_in_place(cut: Cut | None, tile: int) -> Callable[..., Arrays]:
+    """A (n, n), zeros (n, 32) -> slab (n, n), sketch (n, 32), and what `lu_factor` has beside."""
+    return one_by_one(_LU_FACTOR_IN_PLACE, cut, tile=tile)
+
+
+def lu_solve_in_place(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
+    """Slab, sketch, rows, record, b (n, k) -> x (n, k), verdict, backward error (1,)."""
+    return _with_shared_factor(_LU_SOLVE_IN_PLACE, cut, adjoint=adjoint)
+
+
+def lu_condition_in_place(cut: Cut | None) -> Callable[..., Arrays]:
+    """Slab, sketch, rows, record -> rcond (1,), the verdict on any x."""
+    return one_by_one(_LU_CONDITION_IN_PLACE, cut)
 
 
 def qr(cut: Cut | None, **options: int) -> Callable[[jax.Array], Arrays]:

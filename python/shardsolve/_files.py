@@ -71,6 +71,11 @@ def save_factor(
     """
     if isinstance(factor, LuFactor):
         factor = check_factor(factor, LuFactor, "lu_factor")
+        if factor._matrix is None:
+            raise ValueError(
+                "the factor has overwritten its matrix, which belongs into the file: make it "
+                "without overwrite_a"
+            )
     else:
         factor = check_factor(factor, Factor, "cho_factor or lu_factor")
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(factor)):

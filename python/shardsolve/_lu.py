@@ -14,7 +14,7 @@ from jax import lax
 from jax.sharding import Mesh
 
 from shardsolve import _calls, _words
-from shardsolve._calls import AxisName, compiled
+from shardsolve._calls import AxisName, Compiled, compiled
 from shardsolve._check import (
     check_factor,
     check_matrix,
@@ -37,15 +37,16 @@ class LuFactor:
 
     A pytree: it goes through `jit`, into containers and out again. It is used with the sharding
     that it was made on. It keeps the matrix, with which each solve is certified and refined; its
-    tangent is the matrix's.
+    tangent is the matrix's. Or, where it has overwritten that, a sketch, which certifies solves.
     """
 
     _slab: jax.Array  # (n, n): L and U of the transpose, in the order of the row exchanges
-    _matrix: jax.Array  # (n, n)
+    _matrix: jax.Array | None  # (n, n)
     _rows: jax.Array  # int32 (n,): the row exchanges
     _sign: jax.Array  # (1,): of the determinant
     _log_modulus: jax.Array  # (1,)
     _record: jax.Array  # int32: see jax/records.hpp
+    _sketch: jax.Array | None = None  # (n, 32): sums of the matrix that it has overwritten
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -75,6 +76,8 @@ class Which(NamedTuple):
         return Which(not self.adjoint, not self.conjugate)
 
 
+_SKETCH = 32  # columns of a sketch: src/dense/lu/sketch.hpp
+
 PLAIN = Which(False, False)
 _WHICH = {0: PLAIN, 1: Which(True, True), 2: Which(True, False)}
 
@@ -86,6 +89,7 @@ def lu_factor(
     mesh: Mesh | None = None,
     axis_name: AxisName | None = None,
     tile: int | None = None,
+    overwrite_a: bool = False,
 ) -> LuFactor:
     """Factors a general square matrix, for `lu_solve`, `inv`, `slogdet`, `det` and `cond`.
 
@@ -97,6 +101,9 @@ def lu_factor(
         mesh: As in `solve`.
         axis_name: As in `solve`.
         tile: As in `solve`.
+        overwrite_a: Give up `a`: the factor takes its memory, and 32 numbers a row beside it. Then
+            solves are not refined, backward errors are those of `solve` with overwrite_a=True, and
+            nothing has a derivative by `a`. Has no meaning inside `jit`.
 
     Raises:
         LinAlgError: Outside of `jit`, if a pivot is exactly 0 (`status` SINGULAR, `pivot` which) or
@@ -104,7 +111,7 @@ def lu_factor(
         SolverError: Likewise, for lack of memory or a device that fails.
         TypeError, ValueError: On arguments that do not fit.
     """
-    factor = _made(a, mesh, axis_name, tile)
+    factor = _made(a, mesh, axis_name, tile, overwrite_a)
     raise_if_failed(factor._record)
     return factor
 
@@ -141,13 +148,13 @@ def lu_solve(
 
 
 def solve_general(
-    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
+    overwrite_a: bool, a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
 ) -> tuple[jax.Array, Info]:
     """What `solve` does with assume_a="gen", its arguments checked."""
-    return _solve(a, b, cut, tile, with_rcond)
+    return _solve(overwrite_a, a, b, cut, tile, with_rcond)[:2]
 
 
-@accepts(_words.LU_FACTOR)
+@accepts(_words.DET)
 def det(
     a: jax.Array | LuFactor,
     *,
@@ -195,10 +202,14 @@ def general_cond(
 
 
 def _made(
-    a: jax.Array, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+    a: jax.Array,
+    mesh: Mesh | None,
+    axis_name: AxisName | None,
+    tile: int | None,
+    overwrite_a: bool = False,
 ) -> LuFactor:
     a = check_matrix(a, inside_shard_map())
-    return _factor(a, find_cut(a, mesh, axis_name), check_tile(tile))
+    return _factor(overwrite_a, a, find_cut(a, mesh, axis_name), check_tile(tile))
 
 
 def _factor_or_made(
@@ -229,25 +240,37 @@ def factor_traced(a: jax.Array, cut: Cut | None, tile: int) -> LuFactor:
     return LuFactor(slab, placed, *rest)
 
 
-_factor = compiled(factor_traced, static_argnums=(1, 2))
+def _factor_in_place(a: jax.Array, cut: Cut | None, tile: int) -> LuFactor:
+    by_rows = cut and cut.by_rows
+    a = a if by_rows is None else by_rows.place(a)
+    room = jnp.zeros((len(a), _SKETCH), a.dtype)
+    room = room if by_rows is None else by_rows.place(room)
+    slab, sketch, *rest = _calls.lu_factor_in_place(by_rows, tile)(a, room)
+    return LuFactor(slab, None, *rest, sketch)
+
+
+_factor = Compiled(factor_traced, 1, 2, overwriting=_factor_in_place)
 
 
 def _solve_with(
     factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which
 ) -> tuple[jax.Array, Arrays]:
-    """X, and (verdict, backward errors by the norm and by components)."""
+    """X, and (verdict, backward errors by the norm and, if the matrix is kept, by components)."""
     frozen = lax.stop_gradient(factor)
 
     def run(right: jax.Array, which: Which) -> tuple[jax.Array, Arrays]:
         columns = right[:, None] if right.ndim == 1 else right
         turned = jnp.conj(columns) if which.conjugate else columns
-        x, verdict, errors = _calls.lu_solve(cut, which.adjoint)(
-            frozen._slab, frozen._matrix, frozen._rows, frozen._record, turned
-        )
+        kept = frozen._matrix is not None
+        solve = (_calls.lu_solve if kept else _calls.lu_solve_in_place)(cut, which.adjoint)
+        judge = frozen._matrix if kept else frozen._sketch
+        x, verdict, errors = solve(frozen._slab, judge, frozen._rows, frozen._record, turned)
         x = jnp.conj(x) if which.conjugate else x
         return x.reshape(right.shape), (verdict, errors)
 
     def product(x: jax.Array) -> jax.Array:
+        if factor._matrix is None:
+            return x  # nothing to differentiate with respect to
         a = transpose(factor._matrix, cut) if which.adjoint else factor._matrix
         return multiply(jnp.conj(a) if which.adjoint != which.conjugate else a, x, cut)
 
@@ -283,7 +306,16 @@ def _solve_traced(
     return _lu_solve(factor, b, cut and cut.by_rows, _WHICH[0], with_rcond)
 
 
-_solve = compiled(_solve_traced, static_argnums=(2, 3, 4))
+def _solve_in_place(
+    a: jax.Array, b: jax.Array, cut: Cut | None, tile: int, with_rcond: bool
+) -> tuple[jax.Array, Info, jax.Array]:
+    """Also the slab: XLA gives the memory of `a` to a result of its size alone."""
+    factor = _factor_in_place(a, cut, tile)
+    x, info = _lu_solve(factor, b, cut and cut.by_rows, _WHICH[0], with_rcond)
+    return x, info, factor._slab
+
+
+_solve = Compiled(_solve_traced, 2, 3, 4, overwriting=_solve_in_place)
 
 
 def _identity_like(factor: LuFactor, cut: Cut | None) -> jax.Array:
@@ -311,7 +343,8 @@ def _slogdet_of(cut: Cut | None) -> Callable[[LuFactor], tuple[jax.Array, jax.Ar
         # d log det = tr(A^-1 dA); where there is no inverse, X is NaN
         sign, log = slogdet(*primals)
         x, _ = _solve_with(primals[0], _identity_like(primals[0], cut), cut, _WHICH[1])
-        change = jnp.sum(x * tangents[0]._matrix)
+        tangent = tangents[0]._matrix
+        change = jnp.sum(jnp.zeros_like(x) if tangent is None else x * tangent)
         if cut is not None and cut.inside and cut.axes:
             change = lax.psum(change, cut.axes)
         of_log = jnp.real(change)
@@ -341,6 +374,10 @@ def _judge(
 ) -> tuple[jax.Array, jax.Array]:
     """Reciprocal condition number, the verdict on x (n, k) with these errors."""
     frozen, x, errors = lax.stop_gradient((factor, x, errors))
+    if frozen._matrix is None:
+        condition = _calls.lu_condition_in_place(cut)
+        figures, verdict = condition(frozen._slab, frozen._sketch, frozen._rows, frozen._record)
+        return figures[0], verdict
     figures, verdict = _calls.lu_condition(cut, adjoint)(
         frozen._slab, frozen._matrix, frozen._rows, frozen._record, x, errors
     )

@@ -23,7 +23,7 @@ from shardsolve._records import NOT_KNOWN, Info, Status, raise_if_failed
 from shardsolve._words import accepts
 
 
-@accepts(_words.LU_FACTOR)
+@accepts(_words.DET)
 def lu(
     a: jax.Array,
     permute_l: bool = False,

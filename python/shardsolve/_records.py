@@ -21,6 +21,7 @@ FACTOR_DEVICES, FACTOR_RANKS, FACTOR_TILE = 6, 7, 8  # their places in the recor
 # The record where n = 0: a verdict without a place; n; devices, ranks and tile; the norm.
 EMPTY_FACTOR = (0, -1, -1, -1, 0, 0, 1, 1, 1, 0, 0, 0)
 EMPTY_LU = (*EMPTY_FACTOR, 0, 0, 0, 0, 0, 0)
+EMPTY_SKETCHED_LU = (*EMPTY_LU, 0, 0, 0)
 
 
 class Status(enum.IntEnum):

@@ -146,7 +146,8 @@ CHO_FACTOR: Words = {
     ),
 }
 CHO_SOLVE: Words = {"overwrite_b": _KEEP_B, "check_finite": _FINITE}
-LU_FACTOR: Words = {"overwrite_a": _KEEP_A, "check_finite": _FINITE}
+LU_FACTOR: Words = {"check_finite": _FINITE}
+DET: Words = {"overwrite_a": _KEEP_A, "check_finite": _FINITE}
 CHOLESKY: Words = {
     "lower": Is("upper", operator.not_),
     "symmetrize_input": _SYMMETRISE,

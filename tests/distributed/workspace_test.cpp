@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -119,6 +120,22 @@ TEST_P(Workspace, OfAnLuFactor_IsWhatThePlanSays) {
   const std::int64_t taken = taken_by([&](Mesh& mesh) { lu_factor(mesh, matrix_); });
   EXPECT_LE(taken, plan.workspace_bytes + small_change);
   EXPECT_GE(taken, plan.workspace_bytes / 2);
+}
+
+TEST_P(Workspace, OfAnLuFactorInPlaceAndItsSolves_IsWhatThePlanSays) {
+  const Plan plan = plan_lu_factor_in_place(layout_, Dtype::float64);
+  EXPECT_LT(plan.matrix_bytes, plan_lu_factor(layout_, Dtype::float64).matrix_bytes);
+  const ShardedMatrix<double> a = shard(whole(matrix_), layout_);
+  std::optional<LuFactor<double>> factor;
+  const std::int64_t taken = taken_by([&](Mesh& mesh) { factor = lu_factor(mesh, a, a); });
+  EXPECT_LE(taken, plan.workspace_bytes + small_change);
+  EXPECT_GE(taken, plan.workspace_bytes / 2);
+  for (const std::int64_t columns : {1, 100}) {
+    const RightHandSides<double> b =
+        shard_rows(right_hand_sides<double>(layout_.size(), columns), layout_);
+    EXPECT_LE(taken_by([&](Mesh& mesh) { lu_solve(mesh, *factor, b); }),
+              plan_lu_solve(layout_, Dtype::float64, columns).workspace_bytes + small_change);
+  }
 }
 
 TEST_P(Workspace, OfAnLuSolve_IsWhatThePlanSays) {

@@ -227,6 +227,25 @@ Answer run_lu(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::i
   return answer;
 }
 
+/// What a factor solves that has overwritten its matrix.
+template <Scalar T>
+Answer run_lu_in_place(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                       std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const ShardedMatrix<T> a = general_matrix(system);
+  const LuFactor<T> factor = lu_factor(mesh, a, a, options);
+  EXPECT_TRUE(factor.outcome.ok()) << factor.outcome.message();
+  Answer answer{{condition_estimate(mesh, factor, options)}, {}};
+  for (const Transpose transpose : {Transpose::none, Transpose::adjoint}) {
+    const RightHandSides<T> x = system.sides(4);
+    const Outcome outcome = lu_solve(mesh, factor, x, options, transpose);
+    EXPECT_TRUE(outcome.ok()) << outcome.message();
+    answer.numbers.push_back(outcome.backward_error.value_or(-1));
+    system.add(answer, x);
+  }
+  return answer;
+}
+
 /// Q and R.
 template <Scalar T>
 Answer run_qr(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
@@ -389,6 +408,7 @@ inline std::vector<Job> jobs() {
   all.push_back(job("eigh", run_eigh<std::complex<double>>));
   all.push_back(job("general_solve", run_general_solve<float>));
   all.push_back(job("lu", run_lu<std::complex<double>>));
+  all.push_back(job("lu_in_place", run_lu_in_place<std::complex<float>>));
   all.push_back(job("qr", run_qr<std::complex<float>>));
   all.push_back(job("least_squares", run_least_squares<double>));
   all.push_back({"svd", run_svd<std::complex<float>>});

@@ -257,7 +257,7 @@ def _lu_solve(
     a = check_matrix(a, inside=False)
     mesh = _with_devices(mesh, a)
     a = _on(a, mesh, _axes(specs, mesh, a))
-    factor = _lu._factor(a, find_cut(a, mesh, None), _tile(tile))
+    factor = _lu._factor(False, a, find_cut(a, mesh, None), _tile(tile))
     b = check_right_hand_side(factor.shape, factor.dtype, b)
     cut = find_cut(factor._slab, mesh, None, b)
     x, info = _lu._lu_solve(factor, b, cut, _lu.PLAIN, False)

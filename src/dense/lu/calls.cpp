@@ -167,25 +167,34 @@ Outcome look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
   });
 }
 
-/// In memory of the call, or in `into`.
+/// A sketch of A, if its factor is going to overwrite it: in any slab, as a process may have empty
+/// ones alone. In memory of the call, or where `keep` says.
 template <Scalar T>
-LuSketch<T> sketch(const programs::PublicCall& call, const ShardedMatrix<T>& a, Scaled one_norm,
-                   const std::optional<RightHandSides<T>>& into, Outcome& outcome) {
-  const auto norm = std::make_shared<Scaled>();
+std::optional<LuSketch<T>> sketch_if_overwritten(const programs::PublicCall& call,
+                                                 const ShardedMatrix<T>& a,
+                                                 const ShardedMatrix<T>& into, Scaled one_norm,
+                                                 const SketchOf<T>& keep, Outcome& outcome) {
+  const auto norm = std::make_shared<std::optional<Scaled>>();
   const programs::MemoryOfCall<T> memory(call.mesh);
-  const Outcome made = call.run([a, one_norm, into, norm, memory](mesh::Rank& rank) {
+  const auto run = [a, into, one_norm, keep, norm, memory](mesh::Rank& rank) {
     rank.report("sketch", 0.0);
+    if (programs::largest_of_all(rank, overwrites(a, into) ? 1.0 : 0.0) == 0.0) {
+      return Outcome{};
+    }
     const MatrixView<const T> slab = a.slab(rank.index());
-    const MatrixView<T> sums =
-        into ? into->block(rank.index()) : memory.make(rank, slab.columns(), sketch_columns);
+    const MatrixView<T> sums = keep.into ? keep.into->block(rank.index())
+                                         : memory.make(rank, slab.columns(), sketch_columns);
     const Scaled found = make_sketch<T>(rank, a.layout(), slab, one_norm, sums);
     if (rank.leads()) {
       *norm = found;
     }
     return Outcome{};
-  });
-  programs::add_cost(outcome, made);
-  return {into ? *into : memory.rows(a.layout()), *norm};
+  };
+  programs::add_cost(outcome, call.run(run));
+  if (!*norm) {
+    return std::nullopt;
+  }
+  return LuSketch<T>{keep.into ? *keep.into : memory.rows(a.layout()), **norm};
 }
 
 /// L and U in the given memory, or in memory of the call, and what is found beside them.
@@ -235,8 +244,8 @@ LuFactor<T> look_and_factor(const programs::PublicCall& call, const ShardedMatri
   if (!outcome.ok()) {
     return made;
   }
-  if (keep.wanted && into && overwrites(a, *into)) {
-    made.sketch = sketch<T>(call, a, made.one_norm, keep.into, outcome);
+  if (keep.wanted && into) {
+    made.sketch = sketch_if_overwritten<T>(call, a, *into, made.one_norm, keep, outcome);
   }
   factor_matrix(call, looked->largest, into, made);
   programs::add_cost(made.outcome, outcome);
@@ -248,7 +257,7 @@ programs::PublicCall factor_call(Mesh& mesh, const ShardedMatrix<T>& a, const Ru
   return {"lu_factor", mesh, a.layout(), plan_lu_factor(a.layout(), dtype_of<T>), options};
 }
 
-/// Of less memory than factor_call(), and a sketch.
+/// With room for a sketch, as the factor may overwrite A.
 template <Scalar T>
 programs::PublicCall factor_call_in_place(Mesh& mesh, const ShardedMatrix<T>& a,
                                           const RunOptions& options) {
@@ -290,7 +299,7 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
   const programs::PublicCall call{"condition_estimate", mesh, layout,
                                   plan_lu_solve(layout, dtype_of<T>, 1), options};
   const runtime::Op op = op_of(transpose);
-  const bool by_qr = factor.outcome.growth.value_or(1.0) > largest_growth<T>() &&
+  const bool by_qr = factor.outcome.growth.value_or(1.0) > largest_growth<T>() && !factor.sketch &&
                      !overwrites(factor.matrix, factor.slabs) &&
                      may_ask_qr(mesh, layout, call.plan, dtype_of<T>, 1);
   return call.run([factor, solved, turned, op, by_qr](mesh::Rank& rank) {
@@ -314,7 +323,7 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
     };
     outcome.rcond =
         reciprocal_condition_by<T>(rank, part.layout, turned ? part.inf_norm : part.one_norm, run);
-    if (solved && *outcome.rcond < 2.0 * unit_roundoff<T> && !part.sketch.empty()) {
+    if (solved && *outcome.rcond < 2.0 * unit_roundoff<T> && factor.sketch) {
       outcome.status = Status::nearly_singular;  // A, which could say more, is gone
     } else if (solved && *outcome.rcond < 2.0 * unit_roundoff<T>) {
       programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
@@ -399,10 +408,8 @@ LuFactor<T> lu_factor(Mesh& mesh, ShardedMatrix<T> a, ShardedMatrix<T> into,
     throw Error(ErrorKind::invalid_argument,
                 "matrix and factor lie on different layouts: use the matrix's for both");
   }
-  const bool in_place = lu::overwrites(a, into);
-  return lu::look_and_factor<T>(
-      in_place ? lu::factor_call_in_place(mesh, a, options) : lu::factor_call(mesh, a, options), a,
-      into, std::nullopt, {true, std::nullopt});
+  return lu::look_and_factor<T>(lu::factor_call_in_place(mesh, a, options), a, into, std::nullopt,
+                                {true, std::nullopt});
 }
 
 template <Scalar T>
@@ -416,7 +423,7 @@ Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
   const runtime::Op op = lu::op_of(transpose);
   const programs::PublicCall call{"lu_solve", mesh, b.layout(),
                                   plan_lu_solve(b.layout(), dtype_of<T>, b.columns()), options};
-  if (lu::overwrites(factor.matrix, factor.slabs)) {
+  if (factor.sketch) {
     return call.run([factor, b, op](mesh::Rank& rank) {
       programs::require_reachable(rank, factor.slabs, "the factor");
       programs::require_reachable(rank, factor.sketch->sums);

@@ -388,7 +388,9 @@ Outcome sketched_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Mat
     }
     take_larger(outcome.backward_error, *worst(errors.run(op, some, x_maxima, kept, b_maxima)));
   }
-  if (!(*outcome.backward_error <= given_up_from * unit_roundoff<T>)) {
+  const double limit =
+      std::max(given_up_from, std::sqrt(static_cast<double>(factor.layout.size())));
+  if (!(*outcome.backward_error <= limit * unit_roundoff<T>)) {
     outcome.status = Status::inaccurate;
   }
   return outcome;
