@@ -12,6 +12,9 @@ FACTOR = "src/dense/lu/factor.cpp"
 TRIANGULAR_SOLVE = "src/dense/lu/triangular_solve.cpp"
 CERTIFIED_SOLVE = "src/dense/lu/certified_solve.cpp"
 
+SKETCH = "src/dense/lu/sketch.cpp"
+IN_PLACE = "LuInPlace/float64.*"
+
 SEARCH = "const std::int64_t pivot = j + largest_row(column + j, a.rows() - j);"
 
 MISTAKES = (
@@ -212,7 +215,7 @@ MISTAKES = (
     Mistake(
         "x of a second try that is not scaled back",
         CERTIFIED_SOLVE,
-        "scale_columns(rank_, b, exponents);\n    return column_maxima",
+        "scale_columns(rank, b, exponents);\n  return column_maxima",
         "return column_maxima",
         "Lu.Solve_NearTheEnds*",
     ),
@@ -243,5 +246,48 @@ MISTAKES = (
         "solve.run(adjoint != turned ?",
         "solve.run(turned ?",
         "LuFamily/float64.Rcond*",
+    ),
+    # Where A is gone.
+    Mistake(
+        "a sketch in working precision",
+        SKETCH,
+        "- one[2 * count + i]) + one[count + i];",
+        "- one[2 * count + i]);",
+        IN_PLACE,
+    ),
+    Mistake(
+        "residuals of a sketch without what rounding has taken from sums",
+        SKETCH,
+        "total[j * column + i] + total[(k + j) * column + i]",
+        "total[j * column + i]",
+        IN_PLACE,
+    ),
+    Mistake(
+        "a sketch without the shares of other ranks",
+        SKETCH,
+        "for (const auto& one : programs::gather_from_all(rank_, mine)) {",
+        "for (const auto& one : {mine}) {",
+        IN_PLACE,
+    ),
+    Mistake(
+        "the sketch of A for solves with A^T",
+        SKETCH,
+        "const std::int64_t first = op == Op::none ? 0 : 2 * sketch_vectors;",
+        "const std::int64_t first = 0;",
+        IN_PLACE,
+    ),
+    Mistake(
+        "the sketch of A^T for solves with A^H",
+        SKETCH,
+        "op == Op::conjugate_transpose ? Op::conjugate_transpose : Op::transpose;",
+        "Op::transpose;",
+        "LuInPlace/complex128.Solve_Of*",
+    ),
+    Mistake(
+        "one vector of signs instead of eight",
+        SKETCH,
+        "for (std::size_t i = 0; i < column; ++i) {",
+        "for (std::size_t i = 0; i < 2; ++i) {",
+        IN_PLACE,
     ),
 )
