@@ -9,6 +9,7 @@
 #include "verb.hpp"
 
 #include <shardsolve/cholesky.hpp>
+#include <shardsolve/error.hpp>
 
 namespace shardsolve::cli {
 namespace {
@@ -28,7 +29,12 @@ struct SolveJob {
                                  const Inputs& inputs) {
     const Dtype dtype = inputs.a.dtype();
     if (workplace.options().assume == Assume::general) {
-      return {plan_lu_factor(layout, dtype), plan_lu_solve(layout, dtype, inputs.b->columns)};
+      const bool in_place = workplace.options().in_place;
+      const Plan factor =
+          in_place ? plan_lu_factor_in_place(layout, dtype) : plan_lu_factor(layout, dtype);
+      Plan solve = plan_lu_solve(layout, dtype, inputs.b->columns);
+      solve.matrix_bytes = factor.matrix_bytes;
+      return {factor, solve};
     }
     return {plan_cholesky_factor(layout, dtype),
             plan_cholesky_solve(layout, dtype, inputs.b->columns)};
@@ -40,8 +46,10 @@ struct SolveJob {
     const Rcond rcond = workplace.options().rcond ? Rcond::estimated : Rcond::left_out;
     const RunOptions& options = workplace.run_options();
     if (workplace.options().assume == Assume::general) {
-      report.outcome = dense::lu::solve(workplace.mesh(), operands.a, *operands.b, options, rcond,
-                                        operands.is_adjoint ? Transpose::adjoint : Transpose::none);
+      report.outcome = dense::lu::solve(
+          workplace.mesh(), operands.a, *operands.b, options, rcond,
+          operands.is_adjoint ? Transpose::adjoint : Transpose::none,
+          workplace.options().in_place ? dense::lu::Leaves::factor : dense::lu::Leaves::matrix);
     } else {
       report.outcome = solve(workplace.mesh(), operands.a, *operands.b, options, rcond,
                              workplace.options().assume);
@@ -73,6 +81,9 @@ void add_solve_options(CLI::App& command, TypedOptions& typed, Options& options)
   command.add_flag_callback(
       "--no-rcond", [&options] { options.rcond = false; },
       "leave out rcond, which takes about as long as five solves");
+  command.add_flag_callback(
+      "--in-place", [&options] { options.in_place = true; },
+      "with --assume gen: half the memory, and x is not refined");
   add_job_options(command, options, typed);
   add_krylov_options(command, options);
   add_krylov_files(command, options);
@@ -83,6 +94,11 @@ int run_solve(Workplace& workplace, ProgressDisplay& progress) {
     return run_sparse_solve(workplace, progress);
   }
   refuse_krylov_options(workplace.options());
+  if (workplace.options().in_place && workplace.options().assume != Assume::general) {
+    throw Error(ErrorKind::invalid_argument,
+                "--in-place given without --assume gen: a positive definite matrix is factored in "
+                "the place of A as it is; leave it out");
+  }
   return run_file_job<SolveJob>(workplace, progress);
 }
 
@@ -105,7 +121,9 @@ The certificate: the backward error says how well x solves the system, in units 
 rcond says how much A amplifies errors. The first over the second is about the relative error
 of x. With --no-rcond the backward error is all. A general matrix that is singular to working
 precision has an answer and a warning; one that has none says at which pivot, or that elimination
-lost too many digits.
+lost too many digits. With --in-place the factor overwrites A in memory (not the file): half of
+it is needed, x is not refined, and the backward error, ||A x - b|| / (||A||_F ||x|| + ||b||),
+is estimated by a sketch of A.
 
 A sparse A (.npz of scipy.sparse.save_npz, csr, csc or coo; Matrix Market .mtx) is square and not
 factored: --method iterates until ||b - A x|| <= max(rtol ||b||, atol), with b - A x recomputed.
@@ -113,7 +131,7 @@ b may be Matrix Market, too; its columns are solved one by one. x is written if 
 all of them, and else there is the reason: cg needs a Hermitian positive definite A, minres a
 Hermitian one, bicgstab and fgmres take any. The verdict and all bits are the same on any number
 of devices. Method, preconditioner and the other options below 'Sparse A' are for that alone;
---no-rcond, --assume and --tile for a dense one.)";
+--no-rcond, --in-place, --assume and --tile for a dense one.)";
 
 }  // namespace
 
@@ -124,6 +142,7 @@ constinit const Verb solve_verb =
               .notes = solve_notes,
               .examples = R"(shardsolve solve A.npy b.npy -o x.npy
 shardsolve solve A.npy b.npy -o x.npy --assume gen
+shardsolve solve A.npy b.npy -o x.npy --assume gen --in-place
 shardsolve solve A.npy b.npy -o x.npy --devices 4 --trace trace.json
 shardsolve solve A.npz b.npy -o x.npy --method cg --preconditioner jacobi --rtol 1e-10
 mpirun -np 4 shardsolve solve A.npy b.npy -o x.npy --backend cuda)",

@@ -239,6 +239,7 @@ void refuse_krylov_options(const Options& options) {
 
 void refuse_dense_options(const Options& options) {
   const std::pair<const char*, bool> given[] = {{"--no-rcond", !options.rcond},
+                                                {"--in-place", options.in_place},
                                                 {"--assume", options.assume_chosen},
                                                 {"--tile", options.tile.has_value()},
                                                 {"--tile-table", !options.tile_table.empty()}};

@@ -63,6 +63,7 @@ struct Options {
   EighRequest eigh;                            ///< which eigenvalues; eigh only
   bool singular_vectors = true;                ///< beside the values; svd only
   bool rcond = true;                           ///< estimated; solve only
+  bool in_place = false;                       ///< LU overwrites A; solve only
   std::optional<double> singular_value_limit;  ///< relative to the largest; lstsq only
   Assume assume = Assume::positive_definite;   ///< of solve, inverse and logdet
   bool assume_chosen = false;                  ///< by --assume

@@ -19,10 +19,10 @@
 namespace shardsolve {
 
 /// What an LU factor that has overwritten its matrix keeps of it: sums of its rows and columns with
-/// random signs, in twice the precision.
+/// random signs.
 template <Scalar T>
 struct LuSketch {
-  RightHandSides<T> sums;  ///< n x 32, beside the factor
+  RightHandSides<T> sums;  ///< n x 16, beside the factor
   Scaled frobenius_norm;   ///< ||A||_F within some ten per cent
 };
 
@@ -55,7 +55,7 @@ struct LuFactor {
 ///
 /// `a`: n x n, on as many slabs as `mesh` has ranks. `into`: memory for L and U on the same layout;
 /// without it the call takes its own, as large as A. If `into` is `a`, A is overwritten; the factor
-/// keeps a sketch of it, 32 numbers a row, with which answers are certified but not refined.
+/// keeps a sketch of it, 16 numbers a row, with which answers are certified but not refined.
 /// Looks at A once before anything is written: refuses NaN and Inf (outcome). A pivot of exactly 0
 /// gives the outcome `singular`, with its place. Pivots are chosen by |re| + |im|, the first of
 /// equals, whatever the timing. Costs 2 n^3 / 3 operations (complex: four times that) spread evenly

@@ -651,7 +651,7 @@ def lu_condition(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
 
 
 def lu_factor_in_place(cut: Cut | None, tile: int) -> Callable[..., Arrays]:
-    """A (n, n), zeros (n, 32) -> slab (n, n), sketch (n, 32), and what `lu_factor` has beside."""
+    """A (n, n), zeros (n, 16) -> slab (n, n), sketch (n, 16), and what `lu_factor` has beside."""
     return one_by_one(_LU_FACTOR_IN_PLACE, cut, tile=tile)
 
 

@@ -46,7 +46,7 @@ class LuFactor:
     _sign: jax.Array  # (1,): of the determinant
     _log_modulus: jax.Array  # (1,)
     _record: jax.Array  # int32: see jax/records.hpp
-    _sketch: jax.Array | None = None  # (n, 32): sums of the matrix that it has overwritten
+    _sketch: jax.Array | None = None  # (n, 16): sums of the matrix that it has overwritten
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,7 +76,7 @@ class Which(NamedTuple):
         return Which(not self.adjoint, not self.conjugate)
 
 
-_SKETCH = 32  # columns of a sketch: src/dense/lu/sketch.hpp
+_SKETCH = 16  # columns of a sketch: src/dense/lu/sketch.hpp
 
 PLAIN = Which(False, False)
 _WHICH = {0: PLAIN, 1: Which(True, True), 2: Which(True, False)}
@@ -101,7 +101,7 @@ def lu_factor(
         mesh: As in `solve`.
         axis_name: As in `solve`.
         tile: As in `solve`.
-        overwrite_a: Give up `a`: the factor takes its memory, and 32 numbers a row beside it. Then
+        overwrite_a: Give up `a`: the factor takes its memory, and 16 numbers a row beside it. Then
             solves are not refined, backward errors are those of `solve` with overwrite_a=True, and
             nothing has a derivative by `a`. Has no meaning inside `jit`.
 

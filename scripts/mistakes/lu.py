@@ -249,20 +249,6 @@ MISTAKES = (
     ),
     # Where A is gone.
     Mistake(
-        "a sketch in working precision",
-        SKETCH,
-        "- one[2 * count + i]) + one[count + i];",
-        "- one[2 * count + i]);",
-        IN_PLACE,
-    ),
-    Mistake(
-        "residuals of a sketch without what rounding has taken from sums",
-        SKETCH,
-        "total[j * column + i] + total[(k + j) * column + i]",
-        "total[j * column + i]",
-        IN_PLACE,
-    ),
-    Mistake(
         "a sketch without the shares of other ranks",
         SKETCH,
         "for (const auto& one : programs::gather_from_all(rank_, mine)) {",
@@ -272,7 +258,7 @@ MISTAKES = (
     Mistake(
         "the sketch of A for solves with A^T",
         SKETCH,
-        "const std::int64_t first = op == Op::none ? 0 : 2 * sketch_vectors;",
+        "const std::int64_t first = op == Op::none ? 0 : sketch_vectors;",
         "const std::int64_t first = 0;",
         IN_PLACE,
     ),
@@ -286,7 +272,7 @@ MISTAKES = (
     Mistake(
         "one vector of signs instead of eight",
         SKETCH,
-        "for (std::size_t i = 0; i < column; ++i) {",
+        "for (std::size_t i = 0; i < parts; ++i) {",
         "for (std::size_t i = 0; i < 2; ++i) {",
         IN_PLACE,
     ),

@@ -38,6 +38,30 @@ def test_lu_solve_every_dtype_and_order_passes_gate(command, tmp_path, dtype, or
     assert 0.9 * exact < report["rcond"] < 3.5 * exact
 
 
+@pytest.mark.parametrize("devices", (1, 3))
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lu_in_place_is_certified_by_a_sketch(command, tmp_path, dtype, order, devices):
+    a, b = general(67, dtype, order), sides(67, 3, dtype)
+    write(tmp_path, a, b)
+    words = ("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen", "--in-place")
+    report = command(*words, "--devices", devices, "--json").json()
+    x, u = np.load(tmp_path / "x.npy"), unit_roundoff(a.dtype)
+    wide = np.result_type(a.dtype, np.float64)
+    residual = np.linalg.norm(a.astype(wide) @ x - b, axis=0)
+    size = np.linalg.norm(a) * np.linalg.norm(x, axis=0) + np.linalg.norm(b, axis=0)
+    error = max(residual / size)
+    assert report["status"] == "ok" and report["component_error"] is None
+    assert error < 10 * u and error / 3 < report["backward_error"] < 3 * error
+    assert np.array_equal(np.load(tmp_path / "A.npy"), a)
+
+
+def test_lu_in_place_is_for_general_matrices(command, tmp_path):
+    write(tmp_path, np.eye(3), np.ones(3))
+    result = command("solve", "A.npy", "b.npy", "-o", "x.npy", "--in-place")
+    assert result.code == 2 and "--in-place given without --assume gen" in result.err
+
+
 def test_lu_report_tells_growth_and_the_error_by_components(command, tmp_path):
     write(tmp_path, general(30), sides(30, 2))
     result = command("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen")

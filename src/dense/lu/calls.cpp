@@ -357,21 +357,24 @@ Outcome judge(Mesh& mesh, const LuFactor<T>& factor, const Solved<T>& solved,
 
 template <Scalar T>
 Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
-              const RunOptions& options, Rcond rcond, Transpose transpose) {
+              const RunOptions& options, Rcond rcond, Transpose transpose, Leaves leaves) {
+  const bool in_place = leaves == Leaves::factor;
   // What is wrong with b, or too large for the memory there is, is to be said before any work.
-  programs::PublicCall call = factor_call(mesh, a, options);
+  programs::PublicCall call =
+      in_place ? factor_call_in_place(mesh, a, options) : factor_call(mesh, a, options);
   const Plan plan = plan_lu_solve(a.layout(), dtype_of<T>, b.columns());
   call.name = "solve";
   call.plan.workspace_bytes = std::max(call.plan.workspace_bytes, plan.workspace_bytes);
-  const LuFactor<T> factor = look_and_factor<T>(call, a, std::nullopt, b);
+  const LuFactor<T> factor = in_place ? look_and_factor<T>(call, a, a, b, {true, std::nullopt})
+                                      : look_and_factor<T>(call, a, std::nullopt, b);
   if (!factor.outcome.ok()) {
     return factor.outcome;
   }
   Outcome outcome = lu_solve(mesh, factor, b, options, transpose);
   programs::add_cost(outcome, factor.outcome);
   if (outcome.ok() && rcond == Rcond::estimated) {
-    const Outcome judged =
-        judge(mesh, factor, {b, transpose, *outcome.component_error}, options, transpose);
+    const Outcome judged = judge(
+        mesh, factor, {b, transpose, outcome.component_error.value_or(0.0)}, options, transpose);
     outcome.status = judged.status;
     outcome.rcond = judged.rcond;
     outcome.forward_error = judged.forward_error;
@@ -386,7 +389,7 @@ Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
   template Outcome judge(Mesh&, const LuFactor<T>&, const Solved<T>&, const RunOptions&,  \
                          Transpose);                                                      \
   template Outcome solve(Mesh&, const ShardedMatrix<T>&, const RightHandSides<T>&,        \
-                         const RunOptions&, Rcond, Transpose);
+                         const RunOptions&, Rcond, Transpose, Leaves);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -19,9 +19,10 @@ template <Scalar T>
 Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
                         MatrixView<T> b, bool may_ask_qr);
 
-/// Likewise of a factor that has overwritten A, by one solve; its sketch says the backward error, in
-/// the Frobenius norm. Elimination alone leaves more of it the larger A is, of random numbers 2.9,
-/// 3.6, 5.2, 7.0 u for n = 500, 1000, 2000, 4000: inaccurate is what is above sqrt(n) u, and 10.
+/// Likewise of a factor that has overwritten A, by one solve; its sketch says the backward error,
+/// in the Frobenius norm. Elimination alone leaves more of it the larger A is, of random
+/// numbers 2.9, 3.6, 5.2, 7.0 u for n = 500, 1000, 2000, 4000: inaccurate is what is above sqrt(n)
+/// u, and 10.
 template <Scalar T>
 Outcome sketched_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
                        MatrixView<T> b);

@@ -33,8 +33,6 @@ class GeneralMultiply {
   /// Of the last residual: |op(A)| |x|, of complex numbers at least 0.85 of that and never more but
   /// for rounding.
   MatrixView<const double> sizes() const { return size_total_; }
-  /// The last residual as two numbers: the columns rounded, then what rounding has taken from them.
-  MatrixView<const T> twofold() const { return total_; }
 
  private:
   using Real = RealOf<T>;

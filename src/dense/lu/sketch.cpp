@@ -62,8 +62,8 @@ Scaled make_sketch(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const 
   double most = 0.0;
   for (const bool of_rows : {false, true}) {
     multiply.residual(of_rows ? Op::none : Op::transpose, signs, nothing, rounded);
-    kernels.copy(rank.update(), multiply.twofold(),
-                 sketch.columns_from(of_rows ? 2 * sketch_vectors : 0, 2 * sketch_vectors));
+    kernels.copy(rank.update(), rounded,
+                 sketch.columns_from(of_rows ? sketch_vectors : 0, sketch_vectors));
     double square = 0.0;
     for (const T number :
          rank.fetch(rank.update(), rounded.data(), rounded.rows() * rounded.columns())) {
@@ -85,7 +85,8 @@ SketchedErrors<T>::SketchedErrors(mesh::Rank& rank, const FactorPart<T>& factor,
       sums_(rank.workspace<T>(sketch_vectors, 2 * columns)),
       sizes_(rank.workspace<double>(sketch_vectors, columns)) {}
 
-/// The rank's share of op(a) x as pairs of numbers, real parts and imaginary parts in turn.
+/// The rank's share of op(a) x, summed in twice the precision: real parts and imaginary parts in
+/// turn.
 template <Scalar T>
 std::vector<double> SketchedErrors<T>::sums_of(Op op, MatrixView<const T> a,
                                                MatrixView<const T> x) {
@@ -98,7 +99,7 @@ std::vector<double> SketchedErrors<T>::sums_of(Op op, MatrixView<const T> a,
                                                     sizes_.columns_from(0, k));
   }
   std::vector<double> parts;
-  for (const T number : rank_.fetch(rank_.update(), sums.data(), sketch_vectors * 2 * k)) {
+  for (const T number : rank_.fetch(rank_.update(), sums.data(), sketch_vectors * k)) {
     parts.push_back(std::real(number));
     parts.push_back(std::imag(number));
   }
@@ -132,32 +133,29 @@ std::vector<double> SketchedErrors<T>::run(Op op, MatrixView<const T> x,
   scale_columns(rank_, some_b, b_exponents);
 
   const MatrixView<const T> sketch = factor_.sketch;
-  const std::int64_t first = op == Op::none ? 0 : 2 * sketch_vectors;
+  const std::int64_t first = op == Op::none ? 0 : sketch_vectors;
   const Op turned = op == Op::conjugate_transpose ? Op::conjugate_transpose : Op::transpose;
-  std::vector<double> mine = sums_of(turned, sketch.columns_from(first, sketch_vectors), some_x);
-  const std::vector<double> rest =
-      sums_of(turned, sketch.columns_from(first + sketch_vectors, sketch_vectors), some_x);
+  std::vector<double> mine =
+      sums_of(turned, factor_.sketch.columns_from(first, sketch_vectors), some_x);
   const std::vector<double> of_b = sums_of(Op::transpose, signs_, some_b);
   const std::size_t count = mine.size();
-  mine.insert(mine.end(), rest.begin(), rest.end());
   mine.insert(mine.end(), of_b.begin(), of_b.end());
 
-  // Sums that nearly cancel: each number of all ranks as it is.
+  // Sums that nearly cancel: in more than double precision.
   std::vector<long double> total(count, 0.0L);
   for (const auto& one : programs::gather_from_all(rank_, mine)) {
     for (std::size_t i = 0; i < count; ++i) {
-      total[i] += (static_cast<long double>(one[i]) - one[2 * count + i]) + one[count + i];
+      total[i] += static_cast<long double>(one[i]) - one[count + i];
     }
   }
   const std::vector<double> x_norms = qr::column_norms<T>(rank_, some_x);
   const std::vector<double> b_norms = qr::column_norms<T>(rank_, some_b);
   std::vector<double> errors;
-  const auto column = static_cast<std::size_t>(2 * sketch_vectors);  // of parts
+  const auto parts = static_cast<std::size_t>(2 * sketch_vectors);  // real and imaginary
   for (std::size_t j = 0; j < k; ++j) {
     double square = 0.0;
-    for (std::size_t i = 0; i < column; ++i) {
-      // the rounded sums of all columns, then what rounding has taken
-      const auto sum = static_cast<double>(total[j * column + i] + total[(k + j) * column + i]);
+    for (std::size_t i = 0; i < parts; ++i) {
+      const auto sum = static_cast<double>(total[j * parts + i]);
       square += sum * sum;
     }
     const Scaled size = Scaled{x_norms[j], -of_a} * factor_.frobenius_norm + Scaled{b_norms[j], 0};

@@ -17,10 +17,9 @@ namespace shardsolve::dense::lu {
 /// Vectors of signs, the columns of G: ||r|| is the size of G^T r, at most four times as large in
 /// all but one case of some 8000.
 inline constexpr std::int64_t sketch_vectors = 8;
-/// Of each row: A^T G and A G, divided by a power of two near ||A||_1, each as two numbers: what is
-/// rounded, and what rounding has taken from it. In working precision rounding would be all that is
-/// seen of a residual.
-inline constexpr std::int64_t sketch_columns = 4 * sketch_vectors;
+/// Of each row: A^T G and A G, divided by a power of two near ||A||_1, summed in twice the
+/// precision and rounded: half a unit of it beside ||A||_F ||x||, at most.
+inline constexpr std::int64_t sketch_columns = 2 * sketch_vectors;
 
 /// Writes the rank's rows of the sketch, which is of `sketch_columns` columns. Returns ||A||_F, of
 /// the sketch likewise; the same on all ranks. Reads A twice.

@@ -3,6 +3,7 @@
 
 #include <shardsolve/lu.hpp>
 
+#include <cstdint>
 #include <optional>
 
 namespace shardsolve::dense::lu {
@@ -11,7 +12,7 @@ namespace shardsolve::dense::lu {
 template <Scalar T>
 struct SketchOf {
   bool wanted = false;
-  std::optional<RightHandSides<T>> into;  ///< n x 32, or memory of the call
+  std::optional<RightHandSides<T>> into;  ///< n x 16, or memory of the call
 };
 
 /// lu_factor() in the place of A, with a sketch or, for those who keep A elsewhere, without.
@@ -33,10 +34,14 @@ template <Scalar T>
 Outcome judge(Mesh& mesh, const LuFactor<T>& factor, const Solved<T>& solved,
               const RunOptions& options, Transpose transpose);
 
-/// op(A) X = B, X in place of B, by LU; A stays. The outcome is that of solve(), as judge() has
-/// it where rcond is estimated.
+/// What a solve leaves of A: A, or its factor.
+enum class Leaves : std::uint8_t { matrix, factor };
+
+/// op(A) X = B, X in place of B, by LU. The outcome is that of solve(), as judge() has it where
+/// rcond is estimated; or, where A is overwritten, that of lu_solve() with such a factor.
 template <Scalar T>
 Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
-              const RunOptions& options, Rcond rcond, Transpose transpose = Transpose::none);
+              const RunOptions& options, Rcond rcond, Transpose transpose = Transpose::none,
+              Leaves leaves = Leaves::matrix);
 
 }  // namespace shardsolve::dense::lu
