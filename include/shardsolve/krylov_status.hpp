@@ -30,7 +30,7 @@ enum class Status : std::uint8_t {
   nonfinite_operator = 20,           ///< a product with A did
   nonfinite_preconditioner = 21,     ///< a product with M did
   cancelled = 22,                    ///< the caller asked for it
-  overflow = 23,                     ///< the solution does not fit the dtype's range; x = 0
+  overflow = 23,                     ///< the solution is above or below the dtype's range; x = 0
   singular_operator = 24,            ///< A is singular, and b outside of its range
 };
 

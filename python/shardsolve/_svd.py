@@ -113,8 +113,10 @@ def svdvals(
         axis_name: As in `svd`.
 
     Returns:
-        (min(m, n),), descending, the same on all devices. Second derivatives are NaN where values
-        are equal but for rounding.
+        (min(m, n),), descending, the same on all devices. Of values that are equal, sums and other
+        functions that do not tell them apart have the right derivative; that of one of them alone
+        is one of several (of 0: of either sign). Second derivatives are NaN where values are equal
+        but for rounding.
 
     Raises:
         LinAlgError, SolverError, TypeError, ValueError: As in `svd`.
@@ -141,7 +143,7 @@ def matrix_rank(
         axis_name: As in `svd`.
 
     Returns:
-        int32.
+        int32; -1 where there are no singular values, inside of `jit`.
 
     Raises:
         LinAlgError, SolverError, TypeError: As in `svd`.
@@ -155,13 +157,14 @@ def matrix_rank(
         raise ValueError(f"rtol is {rtol!r}; pass a number from 0 on, or None for eps max(m, n)")
     s, verdict = _svdvals(a, cut)
     raise_if_failed(verdict)
-    return jnp.sum(s > rtol * s[0]).astype(jnp.int32)
+    rank = jnp.sum(s > rtol * s[0]).astype(jnp.int32)
+    return jnp.where(jnp.isnan(s[0]), -1, rank)
 
 
 def cond_in_2_norm(a: object, mesh: Mesh | None, axis_name: AxisName | None) -> jax.Array:
     """The largest singular value by the least: infinite where that is 0."""
     s = svdvals(a, mesh=mesh, axis_name=axis_name)
-    return s[0] / s[-1]
+    return jnp.where(s[0] == 0, jnp.inf, s[0] / s[-1])
 
 
 @accepts(_words.POLAR)

@@ -97,9 +97,12 @@ std::string nearly_singular(const Location&) {
 }
 
 std::string inaccurate(const Location&) {
-  return "elimination with row exchanges lost too many digits on this matrix, and neither "
-         "refinement nor QR, if there was memory for it, brought them back: there is no answer to "
-         "rely on; exchange or scale rows or columns, use a wider dtype, or lstsq";
+  return "what was found does not solve the system to working precision: x, or a part of it, is "
+         "too "
+         "small for the range of the dtype, or elimination with row exchanges lost too many digits "
+         "on this matrix, and neither refinement nor QR, if there was memory for it, brought them "
+         "back: there is no answer to rely on; scale b, rows or columns, use a wider dtype, or "
+         "lstsq";
 }
 
 std::string rank_deficient(const Location&) {

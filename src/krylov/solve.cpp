@@ -181,7 +181,7 @@ class Solve {
   void give_back(MatrixView<T> x, Found& found) {
     exponent_ -= found.state.scaling_a.exponent;
     const Scan in_x = scan<T>(rank_, layout_, x);
-    if (!in_x.is_zero() && in_x.exponent - exponent_ > std::numeric_limits<Real>::max_exponent) {
+    if (leaves_range<Real>(in_x, exponent_)) {
       found.status = Status::overflow;
       clear_x();
       return;

@@ -174,7 +174,7 @@ std::string singular_operator(const Ending& e) {
 
 std::string overflow(const Ending& e) {
   return fmt::format(
-      "the solution was found after {} iterations and does not fit the range of its "
+      "the solution was found after {} iterations and is above or below the range of its "
       "dtype: scale A or b, or use a wider dtype. x = 0 was written.",
       e.iterations);
 }

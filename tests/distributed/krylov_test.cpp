@@ -506,6 +506,18 @@ TEST(KrylovVerdict, RandomSystems_AreSolvedTruly) {
   }
 }
 
+TEST(KrylovVerdict, SolutionBelowTheRange_IsAnOverflow) {
+  System<double> system = diagonal_system<double>("large", std::vector<double>(20, 1e200));
+  for (double& b : system.b) {
+    b *= 1e-115;
+  }
+  for (const Method method : {Method::cg, Method::bicgstab}) {
+    const Answer<double> answer = solve_everywhere(system, with(method, 1e-10));
+    EXPECT_EQ(answer.result.status, Status::overflow) << answer.result.message;
+    EXPECT_EQ(answer.x, std::vector<double>(20, 0.0));
+  }
+}
+
 TEST(KrylovVerdict, SolutionOutOfRange_IsAnOverflow) {
   System<double> system = diagonal_system<double>("tiny", std::vector<double>(20, 1e-200));
   for (double& b : system.b) {

@@ -569,8 +569,11 @@ TEST_F(Qr, BadInput_IsRefusedWithItsPlace) {
     expect_error(call, ErrorKind::invalid_argument, words);
   };
   const DenseMatrix<double> other = right_hand_sides<double>(8, 2);
-  refused([&] { least_squares(mesh, sharded(a), shard_rows(other, SlabLayout({0, 4, 8}, 3))); },
-          {"9 rows", "8"});
+  refused(
+      [&] {
+        least_squares(mesh, sharded(a), shard_rows(other, SlabLayout({0, 4, 8}, 3)));
+      },
+      {"9 rows", "8"});
   refused([&] { least_squares(mesh, sharded(DenseMatrix<double>(9, 0)), sharded(b)); },
           {"9 x 0", "columns are needed"});
   const SlabLayout none({0, 0, 0}, 1);
@@ -605,6 +608,25 @@ TEST_F(Qr, AnswersBeyondTheRange_AreOverflows) {
       least_squares(mesh, shard_rows(a, layout), shard_rows(b, layout));
   EXPECT_EQ(found.outcome.status, Status::overflow);
   EXPECT_TRUE(found.x.empty());
+}
+
+TEST_F(Qr, AnswersBelowTheRange_AreInaccurate) {
+  const SlabLayout layout = SlabLayout::even(6, 2, 1);
+  Mesh mesh = make_mesh(2);
+  DenseMatrix<float> a = right_hand_sides<float>(6, 2, 5);
+  DenseMatrix<float> b = right_hand_sides<float>(6, 1);
+  for (std::int64_t i = 0; i < 12; ++i) {
+    a.data()[i] *= 1e20F;
+  }
+  for (std::int64_t i = 0; i < 6; ++i) {
+    b.data()[i] *= 1e-30F;
+  }
+  for (const bool is_ridge : {false, true}) {
+    const RowBlocks<float> rows = shard_rows(a, layout);
+    const LeastSquares<float> found = is_ridge ? ridge(mesh, rows, shard_rows(b, layout), 0.1F)
+                                               : least_squares(mesh, rows, shard_rows(b, layout));
+    EXPECT_EQ(found.outcome.status, Status::inaccurate) << is_ridge;
+  }
 }
 
 /// CPU devices without kernels of this family.

@@ -251,6 +251,18 @@ TYPED_TEST(Scaling, SolutionBeyondTheRange_IsOverflow) {
   EXPECT_FALSE(outcome.backward_error);
 }
 
+TYPED_TEST(Scaling, SolutionBelowTheRange_IsInaccurate) {
+  using T = TypeParam;
+  Mesh mesh = make_mesh(3);
+  const SlabLayout layout = this->layout(20);
+  const int exponent = near_the_end<T>;
+  const DenseMatrix<T> a = dense<T>({.n = 20, .seed = 7, .scale_exponent = exponent});
+  const RightHandSides<T> x = shard_rows(scaled(right_hand_sides<T>(20, 2), -exponent / 2), layout);
+  const Outcome outcome = solve(mesh, shard(a, layout), x);
+  EXPECT_EQ(outcome.status, Status::inaccurate) << outcome.message();
+  EXPECT_NE(outcome.message().find("too small for the range"), std::string::npos);
+}
+
 TYPED_TEST(Scaling, InverseBeyondTheRange_IsOverflow) {
   using T = TypeParam;
   Mesh mesh = make_mesh(3);

@@ -178,6 +178,9 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, MatrixVie
     error = certificate.refine(triangular_solve, b, given, error, x_maxima[0], b_maxima[0]);
   }
   outcome.backward_error = error;
+  if (!(error <= given_up_from * unit_roundoff<T>)) {
+    outcome.status = Status::inaccurate;  // x is below the range, in part or as a whole
+  }
   return outcome;
 }
 

@@ -238,7 +238,7 @@ std::optional<double> solve_small(MatrixView<const T> slab, const RealOf<T>* dia
     if (error && columns == 1 && *error > refined_from * unit_roundoff<T>) {
       error = certificate.refine(&x(0, j), &b(0, j), *error);
     }
-    if (!error) {
+    if (!error || *error > given_up_from * unit_roundoff<T>) {
       return std::nullopt;
     }
     worst = std::max(worst, *error);

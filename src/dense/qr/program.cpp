@@ -111,6 +111,8 @@ class Problem {
         std::max(found_.outcome.backward_error.value_or(0.0), solved.backward_error);
     if (!solved.in_range) {
       found_.outcome.status = Status::overflow;
+    } else if (has_answer() && !(solved.backward_error <= given_up_from * unit_roundoff<T>)) {
+      found_.outcome.status = Status::inaccurate;  // x is below the range, in part or as a whole
     }
   }
 

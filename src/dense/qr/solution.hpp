@@ -11,6 +11,8 @@ namespace shardsolve::dense::qr {
 /// The steps of refinement, and the error, in units of rounding, below which there is none.
 inline constexpr int max_refinements = 2;
 inline constexpr double refined_from = 1.0;
+/// Above that many there is no answer: x is below the range, as it were.
+inline constexpr double given_up_from = 1000.0;
 
 /// What is found for some columns of B. Scales are powers of two: `x` of the caller and what is
 /// computed with differ by exponents alone, unless x leaves the range.

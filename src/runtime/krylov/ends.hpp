@@ -90,10 +90,13 @@ SHARDSOLVE_HOST_DEVICE inline Scan merged(const Scan* scans, const std::int64_t*
   return whole;
 }
 
-/// x, scaled, does not fit its dtype once it is scaled back.
-SHARDSOLVE_HOST_DEVICE inline bool overflows(const SolveState& solve, Scan in_x,
-                                             std::int64_t largest) {
-  return !in_x.is_zero() && in_x.exponent - solve.exponent > largest;
+/// x, scaled, does not fit its dtype once it is scaled back by so much: its largest part is above
+/// the range, or so far below that digits are lost.
+template <class Real>
+SHARDSOLVE_HOST_DEVICE inline bool leaves_range(Scan in_x, std::int64_t exponent) {
+  using Limits = std::numeric_limits<Real>;
+  const std::int64_t at = in_x.exponent - exponent;
+  return !in_x.is_zero() && (at > Limits::max_exponent || at < Limits::min_exponent);
 }
 
 /// The numbers of a verdict: see krylov::Result, whose words these are.
@@ -182,7 +185,7 @@ SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan*
     merge(whole, of_x[r], 0);
   }
   solve.exponent -= solve.state.scaling_a.exponent;  // of x, as it is from here on
-  if (overflows(solve, whole, std::numeric_limits<Real>::max_exponent)) {
+  if (leaves_range<Real>(whole, solve.exponent)) {
     solve.state.status = Status::overflow;
   }
   report = report_of(problem, solve.state, solve.state.status, solve.row);
