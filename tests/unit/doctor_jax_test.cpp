@@ -260,7 +260,7 @@ void install(Surroundings& s, const char* package, const char* version) {
 }
 
 std::vector<Case> jax_cases() {
-  const auto without_plugin = [](Surroundings& s) {
+  static constexpr auto without_plugin = [](Surroundings& s) {
     s.python.packages.erase("jax-cuda13-plugin");
     s.python.packages.erase("jax-cuda13-pjrt");
   };
@@ -301,6 +301,15 @@ std::vector<Case> jax_cases() {
        "jax-without-gpu",
        Severity::warning,
        {"jax-cuda13-plugin", "/usr/bin/python3", "shardsolve[cuda13]"}},
+      {"no_plugin_and_a_driver_of_cuda_12",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         without_plugin(s);
+         s.cuda.runtime = 12090;
+       },
+       "jax-without-gpu",
+       Severity::warning,
+       {"jax-cuda12-plugin", "shardsolve[cuda12]"}},
       {"plugin_of_another_version",
        healthy_with_gpus,
        [](Surroundings& s) { install(s, "jax-cuda13-plugin", "0.10.1"); },
@@ -322,6 +331,16 @@ std::vector<Case> jax_cases() {
        "jax-two-plugins",
        Severity::warning,
        {"pip uninstall jax-cuda12-plugin"}},
+      {"both_plugins_and_a_driver_of_cuda_12",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         install(s, "jax-cuda12-plugin", "0.10.2");
+         install(s, "jax-cuda12-pjrt", "0.10.2");
+         s.cuda.runtime = 12090;
+       },
+       "jax-two-plugins",
+       Severity::warning,
+       {"pip uninstall jax-cuda13-plugin"}},
       {"cuda_12_beside_13",
        healthy_with_gpus,
        [](Surroundings& s) {
