@@ -198,7 +198,7 @@ stage_rest() {
 
 stage_pages() {
   build_release
-  package_of_the_tree pages tests/docs
+  package_of_the_tree pages tests/docs --numprocesses 2 --dist worksteal
 }
 
 # A Python that the newest jax is for, if there is one, else that of .venv: jax 0.11 and later want 3.12. A shim of pyenv

@@ -183,7 +183,8 @@ TYPED_TEST(Scaling, BackwardError_IsTheLargestOverColumnsOfAnySize) {
   }
   const Outcome alone = solve(mesh, shard(a, layout), shard_rows(small, layout));
   const Outcome beside = solve(mesh, shard(a, layout), shard_rows(both, layout));
-  ASSERT_TRUE(alone.ok() && beside.ok()) << alone.message() << beside.message();
+  EXPECT_EQ(alone.status, Status::inaccurate);
+  EXPECT_EQ(beside.status, Status::inaccurate);
   EXPECT_GT(*alone.backward_error, 1e-3);  // so few digits
   EXPECT_GE(*beside.backward_error, *alone.backward_error);
 }

@@ -1,5 +1,6 @@
 #include "dense/cholesky/inverse_residual.hpp"
 
+#include "dense/cholesky/certified_solve.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/diagonal_of.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
@@ -78,6 +79,9 @@ Outcome InverseResidual<T>::after(mesh::Rank& rank, const FactorPart<T>& inverse
     const Scaled size = inverse.norm * check.norm;
     outcome.backward_error = ratio(Scaled{worst, -probe_exponent<T>(inverse.norm)}, size);
     outcome.rcond = ratio(Scaled{1.0, 0}, size);
+    if (!(*outcome.backward_error <= given_up_from * unit_roundoff<T>)) {
+      outcome.status = Status::inaccurate;  // it is below the range, or of a damaged factor
+    }
   } else {
     outcome.backward_error = 0.0;
     outcome.rcond = 1.0;
