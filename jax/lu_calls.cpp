@@ -70,7 +70,7 @@ LuFactor<T> adopt_lu(const Task& task, const LuRecord& record, BufferIndex slab,
 template <Scalar T>
 LuFactor<T> adopt_in_place(const Task& task, const SketchedLuRecord& record, BufferIndex slab,
                            BufferIndex sketch, BufferIndex rows) {
-  LuFactor<T> factor = adopt_lu<T>(task, record.lu, slab, slab, rows);
+  LuFactor<T> factor = adopt_lu<T>(task, record.general, slab, slab, rows);
   factor.sketch =
       LuSketch<T>{task.tall_matrix<T>(factor.layout(), sketch), record.frobenius_norm.value()};
   return factor;
@@ -82,7 +82,7 @@ Transpose system_of(const Job& job) {
 }
 
 const FactorRecord& factor_record(const LuRecord& record) { return record.factor; }
-const FactorRecord& factor_record(const SketchedLuRecord& record) { return record.lu.factor; }
+const FactorRecord& factor_record(const SketchedLuRecord& record) { return record.general.factor; }
 
 /// The verdict on `body`, which is given the record of the factor; or why there is nothing to do it
 /// with.
@@ -153,7 +153,7 @@ void factor_in_place(Task& task) {
   SketchedLuRecord record;
   bool has_sketch = false;
   factor_by<T>(
-      task, {at["slab"], at["rows"], at["sign"], at["log_modulus"]}, record.lu,
+      task, {at["slab"], at["rows"], at["sign"], at["log_modulus"]}, record.general,
       [&](Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& run) {
         const auto sketch = task.tall_matrix<T>(a.layout(), at["sketch"]);
         const LuFactor<T> made = dense::lu::factor_in_place<T>(mesh, a, run, {true, sketch});

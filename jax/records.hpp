@@ -67,7 +67,7 @@ struct LuRecord {
 
 /// Of one that has overwritten its matrix.
 struct SketchedLuRecord {
-  LuRecord lu;
+  LuRecord general;
   ScaledWords frobenius_norm;  ///< ||C||_F
 };
 

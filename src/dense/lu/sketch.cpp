@@ -132,7 +132,6 @@ std::vector<double> SketchedErrors<T>::run(Op op, MatrixView<const T> x,
   scale_columns(rank_, some_x, x_exponents);
   scale_columns(rank_, some_b, b_exponents);
 
-  const MatrixView<const T> sketch = factor_.sketch;
   const std::int64_t first = op == Op::none ? 0 : sketch_vectors;
   const Op turned = op == Op::conjugate_transpose ? Op::conjugate_transpose : Op::transpose;
   std::vector<double> mine =
