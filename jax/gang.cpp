@@ -54,6 +54,19 @@ std::string describe(const std::vector<bool>& come, bool wanted) {
   return text;
 }
 
+/// XLA's CPU backend runs a program on one thread a device, and begins 32 before it waits: while it
+/// waits on one of these threads, a device of the first program may have none.
+std::string threads_needed(const Gang& gang) {
+  const auto come = std::find(gang.come.begin(), gang.come.end(), true) - gang.come.begin();
+  if (gang.seats[static_cast<std::size_t>(come)].gpu) {
+    return "";
+  }
+  return fmt::format(
+      ", and on CPUs XLA needs a thread for each device: if more than 32 programs were under way, "
+      "set NPROC={} in the environment before JAX starts",
+      2 * gang.seats.size());
+}
+
 class Gangs {
  public:
   void join(const CallKey& key, std::int64_t rank, std::int64_t ranks, const Seat& seat, Work work,
@@ -189,9 +202,10 @@ class Gangs {
         gang->failure = Trouble{
             true,
             fmt::format("not all devices came to a solve in time. Ranks that came: {}; ranks "
-                        "that did not: {}. Every device of the mesh has to run the same program; "
-                        "see shardsolve.set_timeout for the limit.",
-                        describe(gang->come, true), describe(gang->come, false))};
+                        "that did not: {}. Every device of the mesh has to run the same program{}. "
+                        "See shardsolve.set_timeout for the limit.",
+                        describe(gang->come, true), describe(gang->come, false),
+                        threads_needed(*gang))};
         late.push_back(gang);
       }
     }
