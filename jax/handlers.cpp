@@ -21,6 +21,7 @@
 #include <shardsolve/version.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <xla/ffi/api/ffi.h>
 
@@ -380,16 +381,16 @@ SHARDSOLVE_API void shardsolve_free(void* memory) { std::free(memory); }
 SHARDSOLVE_API void shardsolve_set_progress(jax::ProgressCallback callback) {
   jax::set_progress(callback);
 }
-// Factors in files; the verdict (int32[5]) says whether it went well.
-SHARDSOLVE_API void shardsolve_save_factor(const jax::WholeFactor* factor, const char* path,
-                                           bool overwrite, std::int32_t* verdict) {
-  jax::report(verdict, [&] { jax::save(*factor, path, overwrite); });
-}
-SHARDSOLVE_API void shardsolve_factor_shape(const char* path, jax::FactorShape* shape,
-                                            std::int32_t* verdict) {
-  jax::report(verdict, [&] { *shape = jax::shape_in(path); });
-}
-SHARDSOLVE_API void shardsolve_load_factor(const char* path, const jax::WholeFactor* factor,
+// Factors in files, by name; shapes are to be given to shardsolve_free. The verdict (int32[5]) says
+// whether it went well.
+SHARDSOLVE_API void shardsolve_save_factor(const char* factor, const char* path, bool overwrite,
                                            std::int32_t* verdict) {
-  jax::report(verdict, [&] { jax::load(path, *factor); });
+  jax::report(verdict, [&] { jax::save(nlohmann::json::parse(factor), path, overwrite); });
+}
+SHARDSOLVE_API void shardsolve_factor_shape(const char* path, char** shape, std::int32_t* verdict) {
+  jax::report(verdict, [&] { *shape = strdup(jax::shape_in(path).c_str()); });
+}
+SHARDSOLVE_API void shardsolve_load_factor(const char* path, const char* factor,
+                                           std::int32_t* verdict) {
+  jax::report(verdict, [&] { jax::load(path, nlohmann::json::parse(factor)); });
 }

@@ -6,27 +6,30 @@
 #include "jax/networks.hpp"
 #include "jax/python_calls.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <cstdint>
 #include <cstring>
 #include <stop_token>
 
 namespace jax = shardsolve::jax;
+using nlohmann::json;
 
-SHARDSOLVE_API void shardsolve_plan_networks(const jax::NetworkProblem* problem, char** text,
+SHARDSOLVE_API void shardsolve_plan_networks(const char* problem, char** text,
                                              std::int32_t* verdict) {
-  jax::report(verdict, [&] { *text = strdup(jax::plan_networks(*problem).c_str()); });
+  jax::report(verdict, [&] { *text = strdup(jax::plan_networks(json::parse(problem)).c_str()); });
 }
 SHARDSOLVE_API std::stop_source* shardsolve_make_stop() { return new std::stop_source; }
 /// From any thread; what was given this stop leaves with Error(cancelled) soon.
 SHARDSOLVE_API void shardsolve_request_stop(std::stop_source* stop) { stop->request_stop(); }
 SHARDSOLVE_API void shardsolve_free_stop(std::stop_source* stop) { delete stop; }
-SHARDSOLVE_API void shardsolve_train_networks(const jax::NetworkProblem* problem,
-                                              const jax::NetworkOptions* options,
+SHARDSOLVE_API void shardsolve_train_networks(const char* problem, const char* options,
                                               jax::TrainedNetworks** networks,
                                               const std::stop_source* stop, char** figures,
                                               std::int32_t* verdict) {
   jax::report(verdict, [&] {
-    auto trained = jax::train_networks(*problem, *options, stop->get_token());
+    auto trained =
+        jax::train_networks(json::parse(problem), json::parse(options), stop->get_token());
     *figures = strdup(trained->figures().c_str());
     *networks = trained.release();
   });
@@ -45,25 +48,20 @@ SHARDSOLVE_API void shardsolve_weights_of_networks(const jax::TrainedNetworks* n
   jax::weights_of_networks(*networks, hidden, last);
 }
 SHARDSOLVE_API void shardsolve_free_networks(jax::TrainedNetworks* networks) { delete networks; }
-SHARDSOLVE_API void shardsolve_place_networks(const jax::NetworkProblem* problem,
-                                              const jax::PlacementWishes* wishes,
-                                              jax::PlacedNetworks** placed,
-                                              jax::PlacedArrays* arrays, char** figures,
+SHARDSOLVE_API void shardsolve_place_networks(const char* problem, const char* wishes,
+                                              jax::PlacedNetworks** placed, char** figures,
                                               std::int32_t* verdict) {
   jax::report(verdict, [&] {
-    auto made = jax::place_networks(*problem, *wishes);
+    auto made = jax::place_networks(json::parse(problem), json::parse(wishes));
     *figures = strdup(made->figures().c_str());
-    *arrays = made->arrays();
     *placed = made.release();
   });
 }
 SHARDSOLVE_API void shardsolve_free_placed_networks(jax::PlacedNetworks* placed) { delete placed; }
-SHARDSOLVE_API void shardsolve_make_networks(const jax::NetworkProblem* problem, std::int64_t ranks,
-                                             const double* hidden, const double* last,
-                                             const double* coefficients,
+SHARDSOLVE_API void shardsolve_make_networks(const char* problem, const char* weights,
                                              jax::TrainedNetworks** networks,
                                              std::int32_t* verdict) {
   jax::report(verdict, [&] {
-    *networks = jax::networks_of_weights(*problem, ranks, hidden, last, coefficients).release();
+    *networks = jax::networks_of_weights(json::parse(problem), json::parse(weights)).release();
   });
 }

@@ -5,6 +5,8 @@
 #include "fbpinn/exchange_tables.hpp"
 #include "jax/networks.hpp"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,47 +14,25 @@
 
 namespace shardsolve::jax {
 
-/// Who is to have which boxes, as ctypes has it.
-struct PlacementWishes {
-  std::int64_t devices = 1;
-  const std::int32_t* owner = nullptr;  ///< a device for each box; null: what costs say is best
-  double seconds_per_pair = 0.0;
-  double bytes_per_point = 0.0;
-  double latency = 0.0;
-  double seconds_per_byte = 0.0;
-  std::uint64_t seed = 0;  ///< of hidden weights to begin with
-  double hidden_scale = 1.0;
-};
-
-/// Where the numbers are, as ctypes has it.
-struct PlacedArrays {
-  const std::int32_t* owner = nullptr;        ///< of each box
-  const std::int64_t* box_begin = nullptr;    ///< of each box its first pair; boxes + 1
-  const std::int32_t* point = nullptr;        ///< of each pair
-  const std::int32_t* point_owner = nullptr;  ///< of each point
-  const std::int32_t* sent = nullptr;         ///< messages: from, to, point
-  const double* windows = nullptr;            ///< pairs x derivatives
-  const double* hidden = nullptr;             ///< boxes x Mlp::weights()
-};
-
 struct PlacedNetworks {
   fbpinn::ExchangeTables tables;
   std::vector<std::int32_t> sent;
   std::vector<double> hidden;
 
-  /// How much there is of what, as JSON.
+  /// What was looked at and where the numbers are, by name: `owner` of each box (a device);
+  /// `begin`, of each box its first pair (boxes + 1); `point` of each pair; `point_owner` of each
+  /// point; `sent`, messages x 3: from, to, point; `windows`, pairs x derivatives; `hidden`, boxes
+  /// x Mlp::weights().
   std::string figures() const;
-  PlacedArrays arrays() const;
 };
 
 // All throw Error.
-std::unique_ptr<PlacedNetworks> place_networks(const NetworkProblem& problem,
-                                               const PlacementWishes& wishes);
-/// Networks of these weights, evaluated by so many threads. `hidden`, `last`: as
+/// `wishes`: devices, and the owners of all boxes, or null for what the costs say is best.
+std::unique_ptr<PlacedNetworks> place_networks(const nlohmann::json& problem,
+                                               const nlohmann::json& wishes);
+/// Networks of these weights, evaluated by so many threads (`ranks`). `hidden`, `last`: as
 /// weights_of_networks() gives them; `coefficients`: their numbers.
-std::unique_ptr<TrainedNetworks> networks_of_weights(const NetworkProblem& problem,
-                                                     std::int64_t ranks, const double* hidden,
-                                                     const double* last,
-                                                     const double* coefficients);
+std::unique_ptr<TrainedNetworks> networks_of_weights(const nlohmann::json& problem,
+                                                     const nlohmann::json& weights);
 
 }  // namespace shardsolve::jax

@@ -1,5 +1,7 @@
 #include "jax/networks.hpp"
 
+#include "jax/by_name.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -32,16 +34,22 @@ fbpinn::JetSet jet_set(std::int64_t axes, std::int64_t derivatives, const std::u
 }
 
 /// Python's function as a residual.
-fbpinn::Residual residual_of(const NetworkTerm& term, const fbpinn::JetSet& set) {
-  const std::int64_t order = term.order;
-  const auto call = [linearise = term.linearise, name = std::string(term.name)](
-                        const fbpinn::PointBatch& batch, double* r, double* a, double* b) {
+fbpinn::Residual residual_of(const nlohmann::json& term, const fbpinn::JetSet& set) {
+  // The residual and its derivatives by the jets and by the numbers of the coefficients at `count`
+  // points: r (count x equations), a (count x equations x fields x derivatives), b (count x
+  // equations x numbers), all row-major. `a` and `b` are null where only r is asked for.
+  using Linearise = int(std::int64_t count, const double* points, const double* jets,
+                        const double* coefficients, double* r, double* a, double* b);
+  const auto order = term.at("order").get<int>();
+  const auto call = [linearise = function_in<Linearise>(term, "linearise"),
+                     name = term.at("name").get<std::string>()](const fbpinn::PointBatch& batch,
+                                                                double* r, double* a, double* b) {
     if (linearise(batch.count, batch.points, batch.jets, batch.coefficients.data(), r, a, b) == 0) {
       throw Error(ErrorKind::cancelled, fmt::format("the function of {} failed", name));
     }
   };
   fbpinn::Residual residual;
-  residual.equations = static_cast<int>(term.equations);
+  residual.equations = term.at("equations").get<int>();
   residual.record = [set, order](const double* /*point*/, int /*fields*/,
                                  std::span<const double> coefficients, fbpinn::JetReads& reads) {
     // Python has recorded before: all terms together read the whole set.
@@ -72,21 +80,29 @@ std::vector<std::uint8_t> orders_of(const fbpinn::JetSet& set) {
 }
 
 /// Python's functions as units.
-fbpinn::OwnUnits units_of(const NetworkUnits& given, std::int64_t boxes) {
+fbpinn::OwnUnits units_of(const nlohmann::json& given) {
+  // fbpinn::OwnUnits::jets: (points x units x derivatives).
+  using Jets = int(std::int64_t derivatives, const std::uint8_t* orders, std::int64_t box,
+                   const double* parameters, std::int64_t points, const double* at, double* jets);
+  // fbpinn::OwnUnits::pull_back: (points x sums x parameters).
+  using PullBack = int(std::int64_t derivatives, const std::uint8_t* orders, std::int64_t box,
+                       const double* parameters, std::int64_t points, const double* at,
+                       std::int64_t sums, const double* factors, double* by_parameters);
   constexpr const char* failed = "the function of the network failed";
-  fbpinn::OwnUnits units{.count = given.count, .parameters = given.parameters};
-  units.start.assign(given.start, given.start + boxes * given.parameters);
-  units.jets = [call = given.jets](const fbpinn::JetSet& set, std::int64_t box,
-                                   const double* parameters, std::int64_t points, const double* at,
-                                   double* to) {
+  fbpinn::OwnUnits units{.count = given.at("count"),
+                         .parameters = given.at("parameters"),
+                         .start = doubles_in(given, "start")};
+  units.jets = [call = function_in<Jets>(given, "jets")](
+                   const fbpinn::JetSet& set, std::int64_t box, const double* parameters,
+                   std::int64_t points, const double* at, double* to) {
     if (call(set.size(), orders_of(set).data(), box, parameters, points, at, to) == 0) {
       throw Error(ErrorKind::cancelled, failed);
     }
   };
-  units.pull_back = [call = given.pull_back](const fbpinn::JetSet& set, std::int64_t box,
-                                             const double* parameters, std::int64_t points,
-                                             const double* at, std::int64_t sums,
-                                             const double* factors, double* to) {
+  units.pull_back = [call = function_in<PullBack>(given, "pull_back")](
+                        const fbpinn::JetSet& set, std::int64_t box, const double* parameters,
+                        std::int64_t points, const double* at, std::int64_t sums,
+                        const double* factors, double* to) {
     if (call(set.size(), orders_of(set).data(), box, parameters, points, at, sums, factors, to) ==
         0) {
       throw Error(ErrorKind::cancelled, failed);
@@ -95,13 +111,13 @@ fbpinn::OwnUnits units_of(const NetworkUnits& given, std::int64_t boxes) {
   return units;
 }
 
-fbpinn::Mlp mlp_of(const NetworkProblem& given, std::int64_t boxes) {
-  if (given.own.count > 0) {
-    return fbpinn::Mlp::of(units_of(given.own, boxes));
+fbpinn::Mlp mlp_of(const nlohmann::json& given) {
+  if (!given.at("own").is_null()) {
+    return fbpinn::Mlp::of(units_of(given.at("own")));
   }
   fbpinn::Mlp mlp;
-  mlp.hidden.assign(given.widths, given.widths + given.layers);
-  mlp.activation = static_cast<fbpinn::Activation>(given.activation);
+  mlp.hidden = given.at("widths").get<std::vector<std::int64_t>>();
+  mlp.activation = static_cast<fbpinn::Activation>(given.at("activation").get<int>());
   return mlp;
 }
 
@@ -137,48 +153,43 @@ nlohmann::json finite_or_null(const std::vector<double>& values) {
 
 }  // namespace
 
-fbpinn::Problem problem_of(const NetworkProblem& given) {
-  const std::int64_t axes = given.axes;
-  const double* centers = given.centers;
-  const double* half_widths = given.half_widths;
-  const auto next_level = [&](std::int64_t boxes) {
-    const std::vector<double> middle(centers, centers + boxes * axes);
-    const std::vector<double> half(half_widths, half_widths + boxes * axes);
-    centers += boxes * axes;
-    half_widths += boxes * axes;
-    return fbpinn::Boxes::from_arrays(static_cast<int>(axes), middle, half);
+fbpinn::Problem problem_of(const nlohmann::json& given) {
+  const auto axes = given.at("axes").get<int>();
+  const auto level_of = [&](const nlohmann::json& level) {
+    return fbpinn::Boxes::from_arrays(axes, doubles_in(level, "centers"),
+                                      doubles_in(level, "half_widths"));
   };
-  fbpinn::Boxes boxes = next_level(given.boxes[0]);
-  for (std::int64_t level = 1; level < given.levels; ++level) {
-    boxes.add_level(next_level(given.boxes[level]));
+  const nlohmann::json& levels = given.at("levels");
+  fbpinn::Boxes boxes = level_of(levels.at(0));
+  for (std::size_t level = 1; level < levels.size(); ++level) {
+    boxes.add_level(level_of(levels.at(level)));
   }
-  if (given.domain != nullptr) {
+  if (!given.at("domain").is_null()) {
     std::vector<fbpinn::Interval> domain;
-    for (std::int64_t axis = 0; axis < axes; ++axis) {
-      domain.push_back({given.domain[2 * axis], given.domain[2 * axis + 1]});
+    for (const nlohmann::json& interval : given.at("domain")) {
+      domain.push_back({interval.at(0), interval.at(1)});
     }
     boxes.set_domain(std::move(domain));
   }
-  fbpinn::Mlp mlp = mlp_of(given, boxes.count());
-  fbpinn::Problem problem(std::move(boxes), std::move(mlp), static_cast<int>(given.fields));
-  if (given.is_constrained != 0) {
+  fbpinn::Problem problem(std::move(boxes), mlp_of(given), given.at("fields").get<int>());
+  if (given.at("is_constrained").get<bool>()) {
     problem.set_constrained_by_terms();
   }
-  const fbpinn::JetSet set = jet_set(axes, given.derivatives, given.orders);
-  for (std::int64_t number = 0; number < given.coefficients; ++number) {
-    const NetworkCoefficient& one = given.coefficient[number];
+  const auto orders = array_in<const std::uint8_t>(given, "orders");
+  const fbpinn::JetSet set =
+      jet_set(axes, static_cast<std::int64_t>(orders.size()) / axes, orders.data());
+  for (const nlohmann::json& one : given.at("coefficients")) {
+    std::vector<double> start = doubles_in(one, "start");
+    const auto numbers = static_cast<std::int64_t>(start.size());
     // Where its nodes are only the functions of Python know.
-    problem.add_coefficient(one.name, fbpinn::Interval{}, one.numbers,
-                            {one.start, one.start + one.numbers});
+    problem.add_coefficient(one.at("name"), fbpinn::Interval{}, numbers, std::move(start));
   }
-  for (std::int64_t number = 0; number < given.terms; ++number) {
-    const NetworkTerm& term = given.term[number];
-    const std::int64_t targets = term.targets == nullptr ? 0 : term.count * term.equations;
-    problem.add_term({.name = term.name,
-                      .points = {term.points, term.points + term.count * axes},
+  for (const nlohmann::json& term : given.at("terms")) {
+    problem.add_term({.name = term.at("name"),
+                      .points = doubles_in(term, "points"),
                       .residual = residual_of(term, set),
-                      .weight = term.weight,
-                      .targets = {term.targets, term.targets + targets}});
+                      .weight = term.at("weight"),
+                      .targets = doubles_in(term, "targets")});
   }
   return problem;
 }
@@ -225,7 +236,7 @@ std::string TrainedNetworks::figures() const {
       .dump();
 }
 
-std::string plan_networks(const NetworkProblem& problem) {
+std::string plan_networks(const nlohmann::json& problem) {
   const fbpinn::TrainingPlan plan = fbpinn::plan_least_squares(problem_of(problem));
   return nlohmann::json{{"boxes", plan.boxes},           {"points", plan.points},
                         {"pairs", plan.pairs},           {"rows", plan.rows},
@@ -235,46 +246,39 @@ std::string plan_networks(const NetworkProblem& problem) {
       .dump();
 }
 
-std::unique_ptr<TrainedNetworks> train_networks(const NetworkProblem& given,
-                                                const NetworkOptions& options,
+std::unique_ptr<TrainedNetworks> train_networks(const nlohmann::json& given,
+                                                const nlohmann::json& options,
                                                 std::stop_token cancel) {
   const fbpinn::Problem problem = problem_of(given);
   const RunOptions run{.cancel = std::move(cancel)};
-  const std::vector<int> gpus(options.gpus, options.gpus + options.gpu_count);
-  Mesh mesh = gpus.empty() ? Mesh::host(options.ranks) : Mesh::cuda(gpus);
+  const auto gpus = options.at("gpus").get<std::vector<int>>();
+  Mesh mesh = gpus.empty() ? Mesh::host(options.at("ranks")) : Mesh::cuda(gpus);
   fbpinn::LeastSquaresOptions least;
-  least.seed = options.seed;
-  least.hidden_scale = options.hidden_scale;
-  least.rank_tolerance = options.rank_tolerance;
-  least.max_iterations = static_cast<int>(options.max_iterations);
-  least.tolerance = options.tolerance;
-  least.method = static_cast<fbpinn::LinearMethod>(options.method);
-  least.cg_tolerance = options.linear_tolerance;
-  least.max_cg_steps = static_cast<int>(options.max_linear_steps);
-  least.chunk = options.chunk;
-  const auto begin_with = [](std::vector<double>& numbers, const double* from, std::int64_t count) {
-    if (from != nullptr) {
-      numbers.assign(from, from + count);
-    }
-  };
-  const std::int64_t boxes = problem.boxes().count();
-  begin_with(least.hidden_weights, options.hidden,
-             boxes * problem.mlp().weights(problem.boxes().axes()));
-  begin_with(least.last_layer, options.last, boxes * problem.fields() * problem.mlp().features());
-  begin_with(least.coefficients, options.coefficients,
-             static_cast<std::int64_t>(problem.coefficients_at_start().size()));
+  least.seed = options.at("seed");
+  least.hidden_scale = options.at("hidden_scale");
+  least.rank_tolerance = options.at("rank_tolerance");
+  least.max_iterations = options.at("max_iterations");
+  least.tolerance = options.at("tolerance");
+  least.method = static_cast<fbpinn::LinearMethod>(options.at("method").get<int>());
+  least.cg_tolerance = options.at("cg_tolerance");
+  least.max_cg_steps = options.at("max_cg_steps");
+  least.chunk = options.at("chunk");
+  least.hidden_weights = doubles_in(options, "hidden");
+  least.last_layer = doubles_in(options, "last");
+  least.coefficients = doubles_in(options, "coefficients");
+  const nlohmann::json& descent = options.at("descent");
   fbpinn::Trained trained =
-      options.max_steps == 0
+      descent.is_null()
           ? fbpinn::least_squares(mesh, problem, least, run)
           : fbpinn::levenberg_marquardt(
                 mesh, problem,
                 {.start = least,
-                 .max_steps = static_cast<int>(options.max_steps),
-                 .gradient_tolerance = options.gradient_tolerance,
-                 .step_tolerance = options.step_tolerance,
-                 .first_damping = options.first_damping,
-                 .equations =
-                     static_cast<fbpinn::LevenbergMarquardtOptions::Equations>(options.equations)},
+                 .max_steps = descent.at("max_steps"),
+                 .gradient_tolerance = descent.at("gradient_tolerance"),
+                 .step_tolerance = descent.at("step_tolerance"),
+                 .first_damping = descent.at("damping"),
+                 .equations = static_cast<fbpinn::LevenbergMarquardtOptions::Equations>(
+                     descent.at("equations").get<int>())},
                 run);
   return std::make_unique<TrainedNetworks>(std::move(mesh), std::move(trained));
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from shardsolve import _library
+from shardsolve._by_name import ByName, text
 from shardsolve._check import DTYPES, check_factor
 from shardsolve._cholesky import Factor
 from shardsolve._cut import find_cut
@@ -24,30 +25,7 @@ from shardsolve._records import (
     raise_if_failed,
 )
 
-
-class _Whole(ctypes.Structure):
-    """WholeFactor in jax/factor_files.hpp."""
-
-    _fields_ = (
-        ("kind", ctypes.c_uint8),
-        ("dtype", ctypes.c_uint8),
-        ("n", ctypes.c_int64),
-        ("parts", ctypes.c_void_p * 6),
-    )
-
-
-class _Shape(ctypes.Structure):
-    """FactorShape in jax/factor_files.hpp."""
-
-    _fields_ = (
-        ("kind", ctypes.c_int32),
-        ("dtype", ctypes.c_int32),
-        ("ranks", ctypes.c_int64),
-        ("n", ctypes.c_int64),
-    )
-
-
-_KINDS = (Factor, LuFactor)  # FactorKind
+_KINDS: dict[str, type] = {"cholesky": Factor, "lu": LuFactor}  # as in the files
 
 
 def save_factor(
@@ -89,12 +67,14 @@ def save_factor(
             "this factor lies on devices of several processes, and can only be saved from one: "
             "factor again on devices of one process (jax.local_devices())"
         )
-    arrays = [np.ascontiguousarray(part) for part in jax.tree.leaves(factor)]
-    if isinstance(factor, Factor):  # its arrays are those of conj(A); the file is about A
-        arrays[0] = _conjugate(arrays[0])
-    verdict = np.zeros(VERDICT_WORDS, np.int32)
+    kind = next(kind for kind, of in _KINDS.items() if isinstance(factor, of))
+    named = zip(_empty(kind, 0, factor.dtype), jax.tree.leaves(factor), strict=True)
+    arrays = {name: np.asarray(part) for name, part in named}
+    if kind == "cholesky":  # its arrays are those of conj(A); the file is about A
+        arrays["slab"] = _conjugate(arrays["slab"])
+    verdict, by_name = np.zeros(VERDICT_WORDS, np.int32), ByName()
     _library.library().shardsolve_save_factor(
-        ctypes.byref(_whole(type(factor), arrays)),
+        _whole(by_name, kind, arrays),
         os.fsencode(path),
         bool(overwrite),
         _pointer(verdict),
@@ -117,49 +97,66 @@ def load_factor(
         ValueError: If it does not fit the sharding.
         TypeError: If it is of 64-bit numbers, and these are off.
     """
-    library, verdict, shape = _library.library(), np.zeros(VERDICT_WORDS, np.int32), _Shape()
-    name = os.fsencode(path)
-    library.shardsolve_factor_shape(name, ctypes.byref(shape), _pointer(verdict))
+    library, verdict, by_name = _library.library(), np.zeros(VERDICT_WORDS, np.int32), ByName()
+    name, found = os.fsencode(path), ctypes.c_char_p()
+    library.shardsolve_factor_shape(name, ctypes.byref(found), _pointer(verdict))
     raise_if_failed(verdict)
-    dtype = np.dtype(DTYPES[shape.dtype])
+    shape = json.loads(found.value or b"")
+    library.shardsolve_free(found)
+    kind, n, ranks, dtype = shape["kind"], shape["n"], shape["ranks"], np.dtype(shape["dtype"])
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise TypeError(
             f"the factor in {os.fspath(path)} is {dtype.name}, and 64-bit types are off: set "
             "jax.config.update('jax_enable_x64', True) first"
         )
-    kind = _KINDS[shape.kind]
-    arrays = _empty(kind, shape.n, dtype)
-    library.shardsolve_load_factor(name, ctypes.byref(_whole(kind, arrays)), _pointer(verdict))
+    arrays = _empty(kind, n, dtype)
+    library.shardsolve_load_factor(name, _whole(by_name, kind, arrays), _pointer(verdict))
     raise_if_failed(verdict)
-    if kind is Factor:
-        arrays[0] = _conjugate(arrays[0])
+    if kind == "cholesky":
+        arrays["slab"] = _conjugate(arrays["slab"])
     if sharding is None:
-        sharding = _first_devices(shape.ranks, shape.n)
-    matrices = sum(array.ndim == 2 for array in arrays)  # they come first
-    slabs = [jax.device_put(array, sharding) for array in arrays[:matrices]]
-    cut = find_cut(slabs[0], None, None)
+        sharding = _first_devices(ranks, n)
+    slabs = {
+        name: jax.device_put(array, sharding) for name, array in arrays.items() if array.ndim == 2
+    }
+    cut = find_cut(slabs["slab"], None, None)
     assert cut is not None  # a concrete array
     parts = cut.parts
-    if shape.ranks not in (1, parts):
+    if ranks not in (1, parts):
         raise ValueError(
-            f"this factor was made on {shape.ranks} devices and the sharding has {parts} parts of "
+            f"this factor was made on {ranks} devices and the sharding has {parts} parts of "
             "rows: they must be as many"
         )
-    arrays[-1][FACTOR_DEVICES] = parts
+    arrays["record"][FACTOR_DEVICES] = parts
     whole = _replicated(sharding)
-    rest = [jax.device_put(jnp.asarray(array), whole) for array in arrays[matrices:]]
-    return kind(*slabs, *rest)
+    return _KINDS[kind](
+        *(
+            slabs[name] if name in slabs else jax.device_put(jnp.asarray(array), whole)
+            for name, array in arrays.items()
+        )
+    )
 
 
-def _empty(kind: type, n: int, dtype: np.dtype) -> list[np.ndarray]:
-    """The arrays of a factor, in the order of its class."""
+def _empty(kind: str, n: int, dtype: np.dtype) -> dict[str, np.ndarray]:
+    """The arrays of a factor, in the order of its class, by the names of factor_files.hpp."""
     real = np.empty(0, dtype).real.dtype
-    if kind is Factor:
-        shapes = [((n, n), dtype), (n, real), (1, real), (FACTOR_WORDS, np.int32)]
+    if kind == "cholesky":
+        shapes = {
+            "slab": ((n, n), dtype),
+            "diagonal": (n, real),
+            "log_determinant": (1, real),
+            "record": (FACTOR_WORDS, np.int32),
+        }
     else:
-        shapes = [((n, n), dtype), ((n, n), dtype), (n, np.int32), (1, dtype), (1, real)]
-        shapes.append((len(EMPTY_LU), np.int32))
-    return [np.empty(shape, of) for shape, of in shapes]
+        shapes = {
+            "slab": ((n, n), dtype),
+            "matrix": ((n, n), dtype),
+            "rows": (n, np.int32),
+            "sign": (1, dtype),
+            "log_modulus": (1, real),
+            "record": (len(EMPTY_LU), np.int32),
+        }
+    return {name: np.empty(shape, of) for name, (shape, of) in shapes.items()}
 
 
 def _first_devices(parts: int, n: int) -> Sharding:
@@ -184,10 +181,17 @@ def _conjugate(a: np.ndarray) -> np.ndarray:
     return np.conj(a) if np.iscomplexobj(a) else a
 
 
-def _whole(kind: type, arrays: Sequence[np.ndarray]) -> _Whole:
-    slab = arrays[0]
-    pointers = (ctypes.c_void_p * 6)(*(array.ctypes.data for array in arrays))
-    return _Whole(_KINDS.index(kind), DTYPES.index(slab.dtype.name), slab.shape[0], pointers)
+def _whole(by_name: ByName, kind: str, arrays: dict[str, np.ndarray]) -> bytes:
+    """A factor as the library takes it; the arrays live as long as `by_name` does."""
+    slab = arrays["slab"]
+    return text(
+        {
+            "kind": kind,
+            "dtype": DTYPES.index(slab.dtype.name),
+            "n": len(slab),
+            **{name: by_name.array(array, array.dtype) for name, array in arrays.items()},
+        }
+    )
 
 
 def _pointer(array: np.ndarray) -> ctypes.c_void_p:

@@ -118,13 +118,13 @@ def library() -> ctypes.CDLL:
     for name in ("save_factor", "factor_shape", "load_factor"):
         getattr(loaded, f"shardsolve_{name}").restype = None
     loaded.shardsolve_save_factor.argtypes = [
-        ctypes.c_void_p,
+        ctypes.c_char_p,
         ctypes.c_char_p,
         ctypes.c_bool,
         ctypes.c_void_p,
     ]
     loaded.shardsolve_factor_shape.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
-    loaded.shardsolve_load_factor.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
+    loaded.shardsolve_load_factor.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
     return loaded
 
 

@@ -1,4 +1,4 @@
-"""A problem as the library takes it: its structures, and the user's functions that it calls."""
+"""A problem as the library takes it, with the user's functions that it calls."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from shardsolve import _library
+from shardsolve._by_name import ByName, text
 from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._interrupt import stoppable
@@ -48,79 +49,6 @@ def padded(function: Callable, count: int, *arrays: np.ndarray) -> tuple[np.ndar
     results = function(*arrays)
     results = results if isinstance(results, tuple) else (results,)
     return tuple(np.asarray(result)[:count] for result in results)
-
-
-class _Term(ctypes.Structure):  # as jax/networks.hpp
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("points", ctypes.c_void_p),
-        ("targets", ctypes.c_void_p),
-        ("count", ctypes.c_int64),
-        ("equations", ctypes.c_int64),
-        ("weight", ctypes.c_double),
-        ("linearise", _LINEARISE),
-        ("order", ctypes.c_int64),
-    )
-
-
-class _Coefficient(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("start", ctypes.c_void_p),
-        ("numbers", ctypes.c_int64),
-    )
-
-
-class _Problem(ctypes.Structure):
-    _fields_ = (
-        ("axes", ctypes.c_int64),
-        ("fields", ctypes.c_int64),
-        ("levels", ctypes.c_int64),
-        ("boxes", ctypes.c_void_p),
-        ("centers", ctypes.c_void_p),
-        ("half_widths", ctypes.c_void_p),
-        ("layers", ctypes.c_int64),
-        ("widths", ctypes.c_void_p),
-        ("activation", ctypes.c_int64),
-        ("derivatives", ctypes.c_int64),
-        ("orders", ctypes.c_void_p),
-        ("terms", ctypes.c_int64),
-        ("term", ctypes.POINTER(_Term)),
-        ("coefficients", ctypes.c_int64),
-        ("coefficient", ctypes.POINTER(_Coefficient)),
-        ("units", ctypes.c_int64),
-        ("unit_jets", _UNIT_JETS),
-        ("pull_back", _PULL_BACK),
-        ("parameters", ctypes.c_int64),
-        ("start", ctypes.c_void_p),
-        ("domain", ctypes.c_void_p),
-        ("is_constrained", ctypes.c_int64),
-    )
-
-
-class Options(ctypes.Structure):
-    _fields_ = (
-        ("ranks", ctypes.c_int64),
-        ("seed", ctypes.c_uint64),
-        ("hidden_scale", ctypes.c_double),
-        ("rank_tolerance", ctypes.c_double),
-        ("max_iterations", ctypes.c_int64),
-        ("tolerance", ctypes.c_double),
-        ("gpu_count", ctypes.c_int64),
-        ("gpus", ctypes.POINTER(ctypes.c_int64)),
-        ("method", ctypes.c_int64),
-        ("linear_tolerance", ctypes.c_double),
-        ("max_linear_steps", ctypes.c_int64),
-        ("max_steps", ctypes.c_int64),
-        ("gradient_tolerance", ctypes.c_double),
-        ("step_tolerance", ctypes.c_double),
-        ("first_damping", ctypes.c_double),
-        ("equations", ctypes.c_int64),
-        ("chunk", ctypes.c_int64),
-        ("hidden", ctypes.c_void_p),
-        ("last", ctypes.c_void_p),
-        ("coefficients", ctypes.c_void_p),
-    )
 
 
 class OwnUnits:
@@ -176,7 +104,7 @@ class Given:
 
     def __init__(self, problem: Equations, net_parameters: Any = None):
         self._problem = problem
-        self._kept: list[object] = []  # what the structures point to
+        self._by_name = ByName()
         self._raised: list[BaseException] = []
         self.own = None
         if isinstance(problem.net, Net):
@@ -184,44 +112,46 @@ class Given:
 
     def __enter__(self) -> Given:
         problem, levels = self._problem, self._problem.boxes.levels
-        terms = (_Term * len(problem.prepared))(*map(self._term, problem.prepared))
-        coefficients = self._coefficients()
-        self._kept += [terms, coefficients]
-        self._structure = _Problem(
-            problem.boxes.dimensions,
-            len(problem.fields),
-            len(levels),
-            self._array([len(level.centers) for level in levels], np.int64),
-            self._array(np.concatenate([level.centers for level in levels]), np.float64),
-            self._array(np.concatenate([level.half_widths for level in levels]), np.float64),
-            *self._layers(),
-            len(problem.orders),
-            self._array(problem.orders, np.uint8),
-            len(terms),
-            terms,
-            len(coefficients),
-            coefficients,
-            *self._units(),
-            self._array(problem.boxes.domain, np.float64) if problem.boxes.has_domain else None,
-            problem.constrain is not None,
+        array = self._by_name.array
+        self._problem_text = text(
+            {
+                "axes": problem.boxes.dimensions,
+                "fields": len(problem.fields),
+                "levels": [
+                    {
+                        "centers": array(level.centers, np.float64),
+                        "half_widths": array(level.half_widths, np.float64),
+                    }
+                    for level in levels
+                ],
+                "domain": problem.boxes.domain.tolist() if problem.boxes.has_domain else None,
+                **self._network(),
+                "orders": array(problem.orders, np.uint8),
+                "terms": [self._term(term) for term in problem.prepared],
+                "coefficients": [
+                    {"name": name, "start": array(problem.unknown.start[place], np.float64)}
+                    for name, place in problem.unknown.places.items()
+                ],
+                "is_constrained": problem.constrain is not None,
+            }
         )
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.clear()
+        self._by_name = ByName()
 
     def call(self, name: str, *between: object) -> dict:
         """Calls the library, and returns what the text that it gives says."""
         library, verdict = _library.library(), np.zeros(VERDICT_WORDS, np.int32)
-        text = ctypes.c_char_p()
+        found = ctypes.c_char_p()
         function = getattr(library, f"shardsolve_{name}_networks")
 
         def work(*stop: ctypes.c_void_p) -> None:
             function(
-                ctypes.byref(self._structure),
+                self._problem_text,
                 *between,
                 *stop,
-                ctypes.byref(text),
+                ctypes.byref(found),
                 verdict.ctypes.data_as(ctypes.c_void_p),
             )
 
@@ -233,9 +163,9 @@ class Given:
             if self._raised:
                 raise self._raised[0]
             raise_for(verdict)
-            return json.loads(text.value or b"")
+            return json.loads(found.value or b"")
         finally:
-            library.shardsolve_free(text)
+            library.shardsolve_free(found)
 
     def networks(
         self, hidden: np.ndarray | None, last: np.ndarray, coefficients: np.ndarray
@@ -243,13 +173,15 @@ class Given:
         """Of these weights, to be freed. Hidden ones of a `Net` are those that were given."""
         hidden = hidden if self.own is None else self.own.net.start
         verdict, networks = np.zeros(VERDICT_WORDS, np.int32), ctypes.c_void_p()
-        ranks = max(1, min(os.cpu_count() or 1, self._problem.boxes.count))
         _library.library().shardsolve_make_networks(
-            ctypes.byref(self._structure),
-            ctypes.c_int64(ranks),
-            *(
-                ctypes.c_void_p(self._array(one, np.float64))
-                for one in (hidden, last, coefficients)
+            self._problem_text,
+            text(
+                {
+                    "ranks": max(1, min(os.cpu_count() or 1, self._problem.boxes.count)),
+                    "hidden": self.array(hidden),
+                    "last": self.array(last),
+                    "coefficients": self.array(coefficients),
+                }
             ),
             ctypes.byref(networks),
             verdict.ctypes.data_as(ctypes.c_void_p),
@@ -257,36 +189,26 @@ class Given:
         raise_for(verdict)
         return networks
 
-    def _layers(self) -> tuple[int, int | None, int]:
-        net = self._problem.net
-        if not isinstance(net, Mlp):
-            return 0, None, 0
-        widths = self._array(net.widths, np.int64)
-        return len(net.widths), widths, ACTIVATIONS.index(net.activation)
+    def array(self, numbers: Any, dtype: Any = np.float64) -> list[int]:
+        """By name, for a call."""
+        return self._by_name.array(numbers, dtype)
 
-    def _units(self) -> tuple:
+    def _network(self) -> dict[str, Any]:
         if self.own is None:
-            return 0, _UNIT_JETS(), _PULL_BACK(), 0, None
-        start = self.own.net.start
-        functions = self.own.jets, self.own.pull_back
-        return self._problem.units, *functions, start.shape[1], self._array(start, np.float64)
+            net = self._problem.net
+            assert isinstance(net, Mlp)
+            activation = ACTIVATIONS.index(net.activation)
+            return {"widths": net.widths, "activation": activation, "own": None}
+        own = {
+            "count": self._problem.units,
+            "jets": self._by_name.function(self.own.jets),
+            "pull_back": self._by_name.function(self.own.pull_back),
+            "parameters": self.own.net.start.shape[1],
+            "start": self.array(self.own.net.start),
+        }
+        return {"own": own}
 
-    def _array(self, values: object, dtype: type) -> int:
-        array: np.ndarray = np.ascontiguousarray(values, dtype)
-        self._kept.append(array)
-        return array.ctypes.data
-
-    def _coefficients(self) -> ctypes.Array[_Coefficient]:
-        unknown = self._problem.unknown
-        parts = {name: unknown.start[place] for name, place in unknown.places.items()}
-        return (_Coefficient * len(parts))(
-            *(
-                _Coefficient(name.encode(), self._array(values, np.float64), len(values))
-                for name, values in parts.items()
-            )
-        )
-
-    def _term(self, term: Prepared) -> _Term:
+    def _term(self, term: Prepared) -> dict[str, Any]:
         fields, orders = len(self._problem.fields), len(self._problem.orders)
         axes, equations = self._problem.boxes.dimensions, term.equations
 
@@ -316,15 +238,12 @@ class Given:
                 return 0
             return 1
 
-        function = _LINEARISE(linearise)
-        self._kept.append(function)
-        return _Term(
-            term.name.encode(),
-            self._array(term.points, np.float64),
-            self._array(term.values, np.float64) if term.is_measured else None,
-            len(term.points),
-            equations,
-            term.weight,
-            function,
-            term.order,
-        )
+        return {
+            "name": term.name,
+            "points": self.array(term.points),
+            "targets": self.array(term.values) if term.is_measured else None,
+            "equations": equations,
+            "weight": term.weight,
+            "linearise": self._by_name.function(_LINEARISE(linearise)),
+            "order": term.order,
+        }

@@ -10,39 +10,12 @@ from typing import Any
 import numpy as np
 
 from shardsolve import _library
+from shardsolve._by_name import copy_of, text
 from shardsolve.fbpinn._call import Given
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import array, described
 from shardsolve.fbpinn._net import Mlp
 from shardsolve.fbpinn._options import PlacementCosts
-
-
-class _Wishes(ctypes.Structure):  # as jax/network_loss.hpp
-    _fields_ = (
-        ("devices", ctypes.c_int64),
-        ("owner", ctypes.c_void_p),
-        ("seconds_per_pair", ctypes.c_double),
-        ("bytes_per_point", ctypes.c_double),
-        ("latency", ctypes.c_double),
-        ("seconds_per_byte", ctypes.c_double),
-        ("seed", ctypes.c_uint64),
-        ("hidden_scale", ctypes.c_double),
-    )
-
-
-class _Arrays(ctypes.Structure):
-    _fields_ = tuple(
-        (name, ctypes.POINTER(kind))
-        for name, kind in (
-            ("owner", ctypes.c_int32),
-            ("box_begin", ctypes.c_int64),
-            ("point", ctypes.c_int32),
-            ("point_owner", ctypes.c_int32),
-            ("sent", ctypes.c_int32),
-            ("windows", ctypes.c_double),
-            ("hidden", ctypes.c_double),
-        )
-    )
 
 
 @dataclass(frozen=True)
@@ -81,53 +54,48 @@ def place(
 ) -> Placed:
     """Boxes to devices, as costs say or as given."""
     boxes, orders = problem.boxes.count, len(problem.orders)
-    wishes = _Wishes(
-        devices,
-        None,
-        costs.seconds_per_pair,
-        bytes_per_number * len(problem.fields) * orders,
-        costs.latency,
-        costs.seconds_per_byte,
-        problem.seed,
-        problem.net.scale if isinstance(problem.net, Mlp) else 1.0,
-    )
+    numbers = None
     if owner is not None:
         words = f"a whole number for each of {boxes} boxes is accepted, that of its device"
         given = array("owner", owner, words)
         if given.shape != (boxes,) or (given != np.floor(given)).any():
             raise ValueError(f"owner={described(owner)} given: {words}")
         numbers = np.clip(given, -(2**31), 2**31 - 1).astype(np.int32)
-        wishes.owner = numbers.ctypes.data
-    arrays, handle = _Arrays(), ctypes.c_void_p()
+    points = sum(len(term.points) for term in problem.prepared)
+    handle = ctypes.c_void_p()
     with Given(problem) as taken:
-        found = taken.call(
-            "place",
-            ctypes.byref(wishes),
-            ctypes.byref(handle),
-            ctypes.byref(arrays),
-        )
-
-        def copy(pointer: Any, *shape: int) -> np.ndarray:
-            if 0 in shape:
-                return np.zeros(shape, pointer._type_)
-            return np.ctypeslib.as_array(pointer, shape).copy()
-
+        wishes = {
+            "devices": devices,
+            "owner": None if numbers is None else taken.array(numbers, np.int32),
+            "seconds_per_pair": costs.seconds_per_pair,
+            "bytes_per_point": bytes_per_number * len(problem.fields) * orders,
+            "latency": costs.latency,
+            "seconds_per_byte": costs.seconds_per_byte,
+            "seed": problem.seed,
+            "hidden_scale": problem.net.scale if isinstance(problem.net, Mlp) else 1.0,
+        }
+        found = taken.call("place", text(wishes), ctypes.byref(handle))
         try:
-            begin = copy(arrays.box_begin, boxes + 1)
+            begin = copy_of(found["begin"], np.int64, boxes + 1)
             pairs = int(begin[-1])
-            of_box = (
-                problem.net.weights(problem.boxes.dimensions) if isinstance(problem.net, Mlp) else 0
-            )
             return Placed(
                 found["text"],
-                copy(arrays.owner, boxes),
+                copy_of(found["owner"], np.int32, boxes),
                 begin,
-                copy(arrays.point, pairs),
-                copy(arrays.point_owner, sum(len(term.points) for term in problem.prepared)),
-                copy(arrays.sent, found["messages"], 3),
-                copy(arrays.windows, pairs, orders),
-                copy(arrays.hidden, boxes, of_box),
-                None if taken.own is None else taken.own.net.tree(taken.own.net.start),
+                copy_of(found["point"], np.int32, pairs),
+                copy_of(found["point_owner"], np.int32, points),
+                copy_of(found["sent"], np.int32, found["sent"][1] // 3, 3),
+                copy_of(found["windows"], np.float64, pairs, orders),
+                *_starts(found["hidden"], problem, taken),
             )
         finally:
             _library.library().shardsolve_free_placed_networks(handle)
+
+
+def _starts(hidden: list[int], problem: Equations, taken: Given) -> tuple[np.ndarray, Any]:
+    """What networks begin with: of an `Mlp`, and of a `Net`."""
+    boxes, net = problem.boxes, problem.net
+    if taken.own is None:
+        assert isinstance(net, Mlp)
+        return copy_of(hidden, np.float64, boxes.count, net.weights(boxes.dimensions)), None
+    return np.zeros((boxes.count, 0)), taken.own.net.tree(taken.own.net.start)

@@ -14,8 +14,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 from shardsolve import _library
+from shardsolve._by_name import text
 from shardsolve._records import SolverError, Status
-from shardsolve.fbpinn._call import Given, Options
+from shardsolve.fbpinn._call import Given
 from shardsolve.fbpinn._descend import descend
 from shardsolve.fbpinn._devices import default_device, has_cuda, require_mesh
 from shardsolve.fbpinn._equations import Equations
@@ -120,35 +121,36 @@ def train_on(
     least = how.start if isinstance(how, LevenbergMarquardt) else how
     gpus = _gpus(mesh)
     ranks = _ranks(problem, mesh)
-    options = Options(
-        ranks,
-        problem.seed,
-        problem.net.scale if isinstance(problem.net, Mlp) else 1.0,
-        least.rank_tolerance,
-        least.max_iterations,
-        least.tolerance,
-        len(gpus),
-        (ctypes.c_int64 * len(gpus))(*gpus),
-        METHODS.index(least.method),
-        least.cg_tolerance,
-        least.max_cg_steps,
-    )
-    options.chunk = least.chunk or 0
+    options = {
+        "ranks": ranks,
+        "seed": problem.seed,
+        "hidden_scale": problem.net.scale if isinstance(problem.net, Mlp) else 1.0,
+        "rank_tolerance": least.rank_tolerance,
+        "max_iterations": least.max_iterations,
+        "tolerance": least.tolerance,
+        "gpus": gpus,
+        "method": METHODS.index(least.method),
+        "cg_tolerance": least.cg_tolerance,
+        "max_cg_steps": least.max_cg_steps,
+        "chunk": least.chunk or 0,
+        "descent": None,
+    }
     if isinstance(how, LevenbergMarquardt):
-        options.max_steps = how.max_steps
-        options.gradient_tolerance = how.gradient_tolerance
-        options.step_tolerance = how.step_tolerance
-        options.first_damping = how.damping
-        options.equations = EQUATIONS.index(how.equations)
+        options["descent"] = {
+            "max_steps": how.max_steps,
+            "gradient_tolerance": how.gradient_tolerance,
+            "step_tolerance": how.step_tolerance,
+            "damping": how.damping,
+            "equations": EQUATIONS.index(how.equations),
+        }
     networks = ctypes.c_void_p()
     with Given(problem) as given:
-        kept = _begin_with(problem, start, given, options)
+        options |= _begin_with(problem, start, given)
         try:
-            found = given.call("train", ctypes.byref(options), ctypes.byref(networks))
+            found = given.call("train", text(options), ctypes.byref(networks))
         except BaseException:
             _library.library().shardsolve_free_networks(networks)  # where Ctrl-C came at the end
             raise
-        del kept  # the options point to it
     status = Status[found.pop("status").upper()]
     costs = _costs(found.pop("costs"))
     coefficients = np.array(found.pop("coefficients"))
@@ -169,17 +171,17 @@ def train_on(
 
 
 def _begin_with(
-    problem: Equations, start: Networks | None, given: Given, options: Options
-) -> tuple[np.ndarray, ...]:
-    """Sets what training begins with; the arrays must live as long as the options."""
+    problem: Equations, start: Networks | None, given: Given
+) -> dict[str, list[int] | None]:
+    """The options that say what training begins with."""
     if start is None:
-        return ()
+        return {"hidden": None, "last": None, "coefficients": None}
     if not isinstance(start, Networks):
         raise TypeError(
             f"start={described(start)} given: what training returned is accepted, or Networks"
         )
-    hidden, last = (np.ascontiguousarray(one) for one in start.weights())
-    numbers = np.ascontiguousarray(start.coefficient_numbers, np.float64)
+    hidden, last = start.weights()
+    numbers = start.coefficient_numbers
     if isinstance(problem.net, Mlp):
         of_box = problem.net.weights(problem.boxes.dimensions)
     else:
@@ -200,9 +202,11 @@ def _begin_with(
             f"start has {len(numbers)} numbers of coefficients; {len(problem.unknown.start)} are "
             "accepted, as this problem has"
         )
-    options.hidden, options.last = hidden.ctypes.data, last.ctypes.data
-    options.coefficients = numbers.ctypes.data if len(numbers) else None
-    return hidden, last, numbers
+    return {
+        "hidden": given.array(hidden),
+        "last": given.array(last),
+        "coefficients": given.array(numbers),
+    }
 
 
 def _ranks(problem: Equations, mesh: Mesh | None) -> int:
