@@ -1,5 +1,6 @@
 #include "jax/calls.hpp"
 
+#include "core/floating_point.hpp"
 #include "jax/one_rank.hpp"
 #include "jax/records.hpp"
 #include "jax/task.hpp"
@@ -119,6 +120,7 @@ bool is_short(const Job& job) {
 }
 
 void do_call(const Job& job, const std::vector<Seat>& seats) {
+  const core::IeeeArithmetic scope;  // XLA's threads flush subnormal numbers
   const auto work = job.row->work.at(static_cast<std::size_t>(job.dtype));
   Verdict before;
   if (is_for_one_rank(job, seats)) {

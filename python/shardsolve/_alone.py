@@ -44,6 +44,19 @@ def is_in_range(norm: jax.Array) -> jax.Array:
     return (norm >= 2.0**-60) & (norm <= 2.0**60)
 
 
+def largest_bits(a: jax.Array) -> jax.Array:
+    """Of the largest part of a number of `a`, by its size, as a whole number.
+
+    What is larger has the larger one, NaN the largest. XLA on CPUs takes subnormal numbers for
+    zeros, but not their bits.
+    """
+    real = jnp.finfo(a.dtype).dtype
+    kind, sign = (jnp.uint32, 31) if real == jnp.float32 else (jnp.uint64, 63)
+    parts = (jnp.real(a), jnp.imag(a)) if jnp.iscomplexobj(a) else (a,)
+    bits = [lax.bitcast_convert_type(part, kind) & kind(2**sign - 1) for part in parts]
+    return jnp.max(functools.reduce(jnp.maximum, bits))
+
+
 def column_errors(a: jax.Array, x: jax.Array, b: jax.Array) -> Arrays:
     """||b - A x|| / (||A|| ||x|| + ||b||) of each column, (..., k), in the infinity norm.
 

@@ -469,7 +469,7 @@ _LOOK = Call("eigh_look", rule="i j -> v", empty=((0, -1, -1, -1, 0),))
 
 
 def _eigh_on_cpu(usual: Callable[..., Arrays], a: jax.Array, *others: jax.Array, **options: Any):
-    return _eigh_alone.find_on_cpu(_LOOK._run((), (), len(a), {}), a, *others, **options)
+    return _eigh_alone.find_on_cpu(_LOOK._run((), (), len(a), {}), usual, a, *others, **options)
 
 
 _EIGH = Call(

@@ -19,7 +19,6 @@ from jax import lax
 
 from shardsolve._alone import FINE, is_in_range, unless
 from shardsolve._cholesky_alone import is_hermitian
-from shardsolve._records import Status
 
 # Up to here XLA was faster on all CPUs that were tried.
 MOST_ROWS_ON_CPU = 2048
@@ -32,6 +31,7 @@ Arrays = tuple[jax.Array, ...]
 
 def find_on_cpu(
     look: Callable[..., Arrays],
+    usual: Callable[..., Arrays],
     a: jax.Array,
     interval: jax.Array,
     *,
@@ -44,6 +44,7 @@ def find_on_cpu(
 
     Args:
         look: The library's call that says whether `a` is Hermitian and finite.
+        usual: The library's call, given `a` and `interval`.
         a: (n, n), all of it on this device.
         interval: (2,), eigenvalues low < w <= high are wanted, with `by_value`.
         vectors: Whether vectors are wanted; if not, what is in their place is of no use.
@@ -53,22 +54,18 @@ def find_on_cpu(
     """
     n = a.shape[0]
     (verdict,) = look(a)
-    fine = verdict[0] == 0
-    # Near 1, by a power of two, so that the figures do not overflow.
-    exponent = jnp.frexp(jnp.max(jnp.abs(jnp.real(a)) + jnp.abs(jnp.imag(a))))[1]
-    exponent = jnp.where(fine, exponent, 0)
-    scaled = jnp.where(fine, _times_power(a, -exponent), jnp.eye(n, dtype=a.dtype))
-    v, w = lax.linalg.eigh(scaled, lower=True, symmetrize_input=False)
-    failed = fine & ~jnp.all(jnp.isfinite(w))
-    verdict = verdict.at[0].set(jnp.where(failed, int(Status.NOT_CONVERGED), verdict[0]))
-    fine = verdict[0] == 0
+    # Elsewhere numbers are lost: of small ones XLA makes zeros.
+    largest = jnp.max(jnp.abs(jnp.real(a)) + jnp.abs(jnp.imag(a)))
+    fine = (verdict[0] == 0) & is_in_range(largest)
+    safe = jnp.where(fine, a, jnp.eye(n, dtype=a.dtype))
+    v, w = lax.linalg.eigh(safe, lower=True, symmetrize_input=False)
+    fine &= jnp.all(jnp.isfinite(w))
     figures = jnp.full(2, jnp.nan, w.dtype)
     if vectors:
         v = _with_fixed_phases(v)
-        figures = jnp.where(fine, jnp.stack(_figures(scaled, w, v)), jnp.nan)
-    w = jnp.ldexp(w, exponent)
+        figures = jnp.stack(_figures(safe, w, v))
     w, v, count = _those_wanted(fine, w, v, interval, first, last, by_value)
-    return v if vectors else a, w, count, figures, verdict
+    return unless(fine, (v if vectors else a, w, count, figures, verdict), usual, a, interval)
 
 
 def find_on_gpu(
@@ -142,13 +139,6 @@ def _those_wanted(
     w = jnp.where(here, jnp.roll(w, -start), jnp.where(fine, 0, jnp.nan))
     v = jnp.where(fine, jnp.roll(v, -start, axis=1), jnp.nan)
     return w, v, jnp.where(fine, count, 0).astype(jnp.int32)[None]
-
-
-def _times_power(a: jax.Array, exponent: jax.Array) -> jax.Array:
-    """Returns a 2^exponent, exactly: in two steps, as one factor may not be in the range."""
-    half = exponent // 2
-    one = jnp.ones((), jnp.finfo(a.dtype).dtype)
-    return a * jnp.ldexp(one, half) * jnp.ldexp(one, exponent - half)
 
 
 def _with_fixed_phases(v: jax.Array) -> jax.Array:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shardsolve._alone import EXACT, times_power
+from shardsolve._alone import EXACT, largest_bits, times_power
 from shardsolve._calls import Arrays, Call, may_be_alone
 from shardsolve._cut import Cut
 from shardsolve._eigh_alone import random_signs
@@ -87,7 +87,7 @@ class _Factors(Call):
                 error = _error(rows, own, found, self.form)
             else:
                 error = jnp.full((), NOT_KNOWN, jnp.finfo(own.dtype).dtype)
-            verdict = _unless_tiny(size, found.verdict)
+            verdict = _unless_tiny(rows.largest(largest_bits(own)), found.verdict, size.dtype)
             return _results(rows, found._replace(verdict=verdict), error, self.form)
 
         def run(given: jax.Array) -> Arrays:
@@ -233,10 +233,11 @@ def _size(a: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.abs(a.real), jnp.abs(a.imag)) if jnp.iscomplexobj(a) else jnp.abs(a)
 
 
-def _unless_tiny(size: jax.Array, verdict: jax.Array) -> jax.Array:
+def _unless_tiny(bits: jax.Array, verdict: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """The verdict, if numbers as large as A's have all their digits."""
-    real = jnp.finfo(size.dtype)
-    tiny = (size > 0) & (size < real.tiny / real.eps) & (verdict[0] < FAILURE)
+    real = jnp.finfo(dtype)
+    limit = int((real.tiny / real.eps).view(f"uint{real.bits}"))
+    tiny = (bits > 0) & (bits < bits.dtype.type(limit)) & (verdict[0] < FAILURE)
     return jnp.where(tiny, verdict_words(Status.UNDERFLOW), verdict)
 
 

@@ -21,6 +21,10 @@
 
 #include <gtest/gtest.h>
 
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -244,6 +248,26 @@ TYPED_TEST(SvdFamily, PolarFactors_AreThoseOfTheOracle) {
         << worst / (norm > 0 ? norm : 1.0) / unit_roundoff<T>;
   }
 }
+
+#ifdef __SSE2__
+TYPED_TEST(SvdFamily, CallerWhoFlushesSubnormalNumbers_GetsThem) {
+  using T = TypeParam;
+  const SvdCut cut = cuts(6, 6)[1];
+  const RealOf<T> tiny = std::numeric_limits<RealOf<T>>::min() / 64;
+  DenseMatrix<T> a(6, 6);
+  for (std::int64_t j = 0; j < 6; ++j) {
+    a(j, j) = T{tiny};
+  }
+  Mesh mesh = make_mesh(cut.rows.ranks());
+  const RowBlocks<T> blocks = shard_rows(a, cut.rows);
+  const unsigned before = _mm_getcsr();
+  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
+  const SingularValues<T> found = svdvals(mesh, blocks);
+  _mm_setcsr(before);
+  ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+  EXPECT_EQ(found.values, std::vector<RealOf<T>>(6, tiny));
+}
+#endif
 
 TYPED_TEST(SvdFamily, WholeFactorsInEachProcess_AreThoseOfTheMatrix) {
   using T = TypeParam;

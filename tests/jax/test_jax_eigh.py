@@ -89,6 +89,16 @@ def test_small_matrix_by_one_rank_passes_gates(dtype):
         assert are_eigenpairs(a, *found, slice(2, 10))
 
 
+@pytest.mark.parametrize("on", [np.asarray, more(spread)])
+@pytest.mark.parametrize("size", [1e-310, more(1e-300), more(1e300)])
+def test_matrix_near_the_ends_of_the_range_passes_gates(size, on):
+    """XLA on CPUs makes zeros of subnormal numbers, of a matrix and of its eigenvalues."""
+    a = random_hermitian(12, "float64")
+    expected = np.linalg.eigvalsh(a) * size
+    w = np.asarray(shardsolve.eigvalsh(on(a * size)))
+    assert np.max(np.abs(w - expected)) < 1e-13 * np.max(np.abs(expected)) + 1e-322
+
+
 def test_same_bits_every_time():
     a = spread(random_hermitian(100))
     first = shardsolve.eigh(a)

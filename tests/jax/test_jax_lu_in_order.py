@@ -210,13 +210,14 @@ REASONS = {
     "inf": (Status.NONFINITE_INPUT, "row 19, column 4"),
     "large": (Status.OVERFLOW, "does not fit the range"),
     "small": (Status.UNDERFLOW, "below the range"),
+    "subnormal": (Status.UNDERFLOW, "below the range"),
 }
 
 
 @pytest.mark.parametrize(
     ("bad", "place"),
     [
-        *(("nan", "spread"), ("large", "one_device")),
+        *(("nan", "spread"), ("large", "one_device"), ("subnormal", "one_device")),
         *(more(bad, place) for bad in REASONS for place in ("one_device", "spread")),
     ],
 )
@@ -225,8 +226,8 @@ def test_no_answer_has_a_reason(bad, place):
     a = matrix(24, 24)
     if bad == "large":
         a = np.sign(a) * 1.7e308
-    elif bad == "small":
-        a *= 1e-308
+    elif bad in ("small", "subnormal"):
+        a *= 1e-308 if bad == "small" else 1e-312
     else:
         a[19, 4] = float(bad)
     given = spread(a) if place == "spread" else a

@@ -176,6 +176,15 @@ def test_svd_on_a_device_that_is_alone_has_the_same_figures(dtype):
         shardsolve.svd(bad)
 
 
+@pytest.mark.parametrize("on", [spread, more(np.asarray)])
+def test_svd_values_below_the_normal_range_are_there(on):
+    """XLA on CPUs makes zeros of them."""
+    a = with_values([3, 2, 1], 12) * 1e-310
+    expected = np.linalg.svd(a, compute_uv=False)
+    for s in (shardsolve.svdvals(on(a)), shardsolve.svd(on(a))[1]):
+        assert np.max(np.abs(np.asarray(s) - expected)) < 1e-13 * expected[0]
+
+
 # Shardings
 
 

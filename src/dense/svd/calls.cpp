@@ -2,6 +2,7 @@
 // each other is kept where the ranks compute.
 
 #include "core/each_dtype.hpp"
+#include "core/floating_point.hpp"
 #include "dense/qr/column_norms.hpp"
 #include "dense/qr/factor.hpp"
 #include "dense/qr/first_rank.hpp"
@@ -160,6 +161,7 @@ class Call {
     std::stable_sort(order_.begin(), order_.end(), [this](std::int64_t i, std::int64_t j) {
       return std::abs(eigenvalue(i)) > std::abs(eigenvalue(j));
     });
+    const core::IeeeArithmetic scope;  // the caller's thread may flush subnormal numbers
     std::vector<Real> values;
     for (const std::int64_t i : order_) {
       values.push_back(std::ldexp(std::abs(eigenvalue(i)), -exponent()));
