@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 FINE = (0, -1, -1, -1, 0)  # a verdict that has nothing to say
@@ -50,11 +51,26 @@ def largest_bits(a: jax.Array) -> jax.Array:
     What is larger has the larger one, NaN the largest. XLA on CPUs takes subnormal numbers for
     zeros, but not their bits.
     """
+    return jnp.max(functools.reduce(jnp.maximum, _bits_of_parts(a)))
+
+
+def has_short(a: jax.Array) -> jax.Array:
+    """Whether a number of `a` is so small, and not 0, that what is left of it may lack digits."""
+    limit = bits_of_shortest(a.dtype)
+    return jnp.any(jnp.stack([(bits > 0) & (bits < limit) for bits in _bits_of_parts(a)]))
+
+
+def bits_of_shortest(dtype: jnp.dtype) -> np.unsignedinteger:
+    """Of the least number that has all its digits, and leaves rounding above the range's end."""
+    real = jnp.finfo(dtype)
+    return (real.tiny / real.eps).view(f"uint{real.bits}")
+
+
+def _bits_of_parts(a: jax.Array) -> list[jax.Array]:
     real = jnp.finfo(a.dtype).dtype
     kind, sign = (jnp.uint32, 31) if real == jnp.float32 else (jnp.uint64, 63)
     parts = (jnp.real(a), jnp.imag(a)) if jnp.iscomplexobj(a) else (a,)
-    bits = [lax.bitcast_convert_type(part, kind) & kind(2**sign - 1) for part in parts]
-    return jnp.max(functools.reduce(jnp.maximum, bits))
+    return [lax.bitcast_convert_type(part, kind) & kind(2**sign - 1) for part in parts]
 
 
 def column_errors(a: jax.Array, x: jax.Array, b: jax.Array) -> Arrays:

@@ -332,3 +332,13 @@ def test_lu_mistakes_are_named():
         shardsolve.lu(a, overwrite_a=True)
     with pytest.raises(TypeError, match="takes a and permute_l by position"):
         shardsolve.lu(a, False, True)
+
+
+@pytest.mark.parametrize("last", ["subnormal", "difference"])
+def test_lu_pivot_below_range_on_one_device_is_not_called_singular(last):
+    tiny = np.finfo(np.float32).tiny
+    a = np.diag(np.float32([1, 1, 1, tiny / 1024]))
+    if last == "difference":  # of two normal numbers
+        a[2:, 2:] = [[1, tiny], [1, 1.5 * tiny]]
+    *_, info = shardsolve.lu(jax.device_put(a, jax.devices()[0]), full_output=True)
+    assert info.status == Status.UNDERFLOW
