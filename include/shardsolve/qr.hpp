@@ -43,17 +43,34 @@ struct QrFactor {
 ///
 /// `a`: m x n on as many blocks as `mesh` has ranks, which may be empty; its tile does not matter.
 /// R's diagonal is real and not negative: with full column rank Q and R are the only ones, so
-/// meshes agree. By CholeskyQR in as many passes as A needs: two up to a condition number of about
-/// 1e5, five where columns depend on each other; each takes 2 m n^2 operations (complex: four times
-/// that), spread over the ranks like the rows, and moves 3 n^2 numbers to and from each rank. R is
-/// made on the first rank. Workspace on each rank: its rows of A and (8 + 2 ranks) n^2 numbers in
-/// double precision; refused with both figures if that is not there. Throws Error: invalid_argument
-/// if there are fewer rows than columns, no columns, or the layout does not fit the mesh;
-/// out_of_memory, cancelled, communication. Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T. Fukaya,
-/// ETNA 44 (2015) 306.
+/// meshes agree.
+///
+/// m >= 2 n, and any shape on GPUs: CholeskyQR in as many passes as A needs: two up to a condition
+/// number of about 1e5, five where columns depend on each other; each takes 2 m n^2 operations
+/// (complex: four times that), spread over the ranks like the rows, and moves 3 n^2 numbers to and
+/// from each rank. R is made on the first rank. Workspace on each rank: its rows of A and
+/// (8 + 2 ranks) n^2 numbers in double precision. Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T.
+/// Fukaya, ETNA 44 (2015) 306.
+///
+/// m < 2 n on CPU devices: reflections of whole columns, which are dealt to the ranks in blocks, in
+/// the dtype of A. 2 n^2 (m - n / 3) operations, and as many for Q. Each rank receives some
+/// n (2 m - n) numbers. Workspace on each rank: its share of the columns, and some 10 blocks of up
+/// to 64 columns. The host of each process has all of R.
+///
+/// Workspace that is not there is refused with both figures. Throws Error: invalid_argument if
+/// there are fewer rows than columns, no columns, or the layout does not fit the mesh;
+/// out_of_memory, cancelled, communication.
 template <Scalar T>
 SHARDSOLVE_EXPORT QrFactor<T> qr(Mesh& mesh, RowBlocks<T> a, QrMode mode = QrMode::reduced,
                                  const RunOptions& options = {});
+
+/// Likewise with R in slabs, so that for m < 2 n on CPU devices nobody has all of it: [R; 0],
+/// m x n and cut as `a` is, comes to `r`, whose memory is not that of `a`. The outcome is that of
+/// QrFactor; unless it is ok, `r` holds nothing of use. Throws Error likewise, and invalid_argument
+/// unless `r` is as `a`.
+template <Scalar T>
+SHARDSOLVE_EXPORT Outcome qr(Mesh& mesh, RowBlocks<T> a, RowBlocks<T> r,
+                             QrMode mode = QrMode::reduced, const RunOptions& options = {});
 
 /// What least_squares(), lstsq() and ridge() have found; the same in every process.
 template <Scalar T>

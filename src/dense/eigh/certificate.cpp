@@ -1,6 +1,6 @@
 #include "dense/eigh/certificate.hpp"
 
-#include "dense/eigh/multiply_adjoint.hpp"
+#include "dense/shared/multiply_adjoint.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
 #include "programs/bytes_of.hpp"

@@ -26,7 +26,7 @@
 
 #include "dense/eigh/full_to_band.hpp"
 
-#include "dense/eigh/multiply_adjoint.hpp"
+#include "dense/shared/multiply_adjoint.hpp"
 #include "dense/eigh/wait_sites.hpp"
 #include "layout/staircase.hpp"
 #include "programs/bytes_of.hpp"
@@ -265,7 +265,7 @@ class FullToBand {
   }
 
   void multiply_adjoint(MatrixView<T> a, MatrixView<T> b, MatrixView<T> c) const {
-    eigh::multiply_adjoint(kernels_, rank_.update(), tuning_.rows_at_once, a, b, c);
+    dense::multiply_adjoint(kernels_, rank_.update(), tuning_.rows_at_once, a, b, c);
   }
   /// x = (A - shift I)^H V - r (l^H V) in the rows of this rank's columns that remain.
   void multiply(Step step, const Panel& panel) {

@@ -1,6 +1,7 @@
 // The public calls of qr.hpp: each checks its arguments and runs one program on all ranks.
 
 #include "core/each_dtype.hpp"
+#include "dense/qr/plan.hpp"
 #include "dense/qr/program.hpp"
 #include "programs/public_call.hpp"
 #include "programs/require_reachable.hpp"
@@ -29,6 +30,42 @@ void require_shape(const RowBlocks<T>& a) {
                 fmt::format("a matrix of {} x {} was given: rows and columns are needed",
                             a.layout().size(), a.columns()));
   }
+}
+
+/// R goes to `r`, or to the host.
+template <Scalar T>
+QrFactor<T> factor_on(Mesh& mesh, const RowBlocks<T>& a, const std::optional<RowBlocks<T>>& r,
+                      QrMode mode, const RunOptions& options) {
+  require_shape(a);
+  if (a.layout().size() < a.columns()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("qr of a matrix of {} x {}: at least as many rows as columns are "
+                            "needed; of fewer rows take the adjoint, or least_squares",
+                            a.layout().size(), a.columns()));
+  }
+  const bool dealt = is_dealt(a.layout().size(), a.columns(), mesh.memory());
+  const auto found = std::make_shared<QrFactor<T>>();
+  const programs::PublicCall call{"qr", mesh, a.layout(),
+                                  dealt ? plan_dealt(a.layout(), dtype_of<T>, a.columns())
+                                        : plan_by_passes(a.layout(), dtype_of<T>, a.columns()),
+                                  options};
+  const Outcome outcome = call.run([a, r, mode, dealt, found](mesh::Rank& rank) {
+    static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
+    programs::require_reachable(rank, a);
+    FactorRequest<T> request{.mode = mode, .dealt = dealt, .r = std::nullopt};
+    if (r) {
+      programs::require_reachable(rank, *r);
+      request.r = r->block(rank.index());
+    }
+    QrFactor<T> mine = factor_rows<T>(rank, a.layout(), a.block(rank.index()), request);
+    const Outcome of_all = mine.outcome;
+    if (rank.leads()) {
+      *found = std::move(mine);
+    }
+    return of_all;
+  });
+  found->outcome = outcome;
+  return *found;
 }
 
 template <Scalar T>
@@ -68,28 +105,18 @@ namespace shardsolve {
 
 template <Scalar T>
 QrFactor<T> qr(Mesh& mesh, RowBlocks<T> a, QrMode mode, const RunOptions& options) {
-  dense::qr::require_shape(a);
-  if (a.layout().size() < a.columns()) {
+  return dense::qr::factor_on<T>(mesh, a, std::nullopt, mode, options);
+}
+
+template <Scalar T>
+Outcome qr(Mesh& mesh, RowBlocks<T> a, RowBlocks<T> r, QrMode mode, const RunOptions& options) {
+  if (!(a.layout().boundaries() == r.layout().boundaries()) || a.columns() != r.columns()) {
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("qr of a matrix of {} x {}: at least as many rows as columns are "
-                            "needed; of fewer rows take the adjoint, or least_squares",
-                            a.layout().size(), a.columns()));
+                fmt::format("A is {} x {} and the place for R {} x {}, or they are cut at other "
+                            "places: [R; 0] is as A is",
+                            a.layout().size(), a.columns(), r.layout().size(), r.columns()));
   }
-  const auto found = std::make_shared<QrFactor<T>>();
-  const programs::PublicCall call{"qr", mesh, a.layout(),
-                                  plan_qr(a.layout(), dtype_of<T>, a.columns()), options};
-  const Outcome outcome = call.run([a, mode, found](mesh::Rank& rank) {
-    static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
-    programs::require_reachable(rank, a);
-    QrFactor<T> mine = dense::qr::factor_rows<T>(rank, a.layout(), a.block(rank.index()), mode);
-    const Outcome of_all = mine.outcome;
-    if (rank.leads()) {
-      *found = std::move(mine);
-    }
-    return of_all;
-  });
-  found->outcome = outcome;
-  return *found;
+  return dense::qr::factor_on<T>(mesh, a, r, mode, options).outcome;
 }
 
 template <Scalar T>
@@ -130,6 +157,7 @@ LeastSquares<T> ridge(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b, 
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                         \
   template QrFactor<T> qr(Mesh&, RowBlocks<T>, QrMode, const RunOptions&);                \
+  template Outcome qr(Mesh&, RowBlocks<T>, RowBlocks<T>, QrMode, const RunOptions&);      \
   template LeastSquares<T> least_squares(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&, \
                                          const RunOptions&);                              \
   template LeastSquares<T> lstsq(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&,         \

@@ -1,5 +1,9 @@
+#include "dense/qr/plan.hpp"
+
+#include "core/each_dtype.hpp"
 #include "core/right_hand_sides.hpp"
 #include "dense/qr/factor.hpp"
+#include "dense/qr/householder.hpp"
 #include "dense/qr/probes.hpp"
 #include "dense/qr/program.hpp"
 #include "dense/qr/small_solver.hpp"
@@ -50,7 +54,9 @@ std::int64_t of_columns(const SlabLayout& layout, std::int64_t columns) {
 
 }  // namespace
 
-Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+namespace dense::qr {
+
+Plan plan_by_passes(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
   Plan plan = begin(layout, dtype, columns);
   plan.workspace_bytes =
       plan.matrix_bytes + dense::qr::factor_bytes(layout.ranks(), columns, dtype) +
@@ -59,6 +65,33 @@ Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
         return dense::qr::Probes<W>::bytes(layout.ranks(), layout.max_width(), columns, dtype);
       });
   return plan;
+}
+
+Plan plan_dealt(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+  Plan plan = begin(layout, dtype, columns);
+  const auto m = static_cast<double>(layout.size());
+  const auto n = static_cast<double>(columns);
+  const auto element = static_cast<double>(element_size(dtype));
+  const auto others = static_cast<double>(layout.ranks() - 1);
+  // R and Q; A, R and Q by columns or by rows, and twice the reflectors to all
+  plan.flops = programs::multiply_add(dtype) * 2.0 * n * n * (m - n / 3.0);
+  plan.bytes_moved = element * others *
+                     (3.0 * m * n / static_cast<double>(layout.ranks()) + 2.0 * n * (m - n / 2.0));
+  plan.workspace_bytes =
+      element_size(dtype) * probe_count * columns + of_columns(layout, columns) +
+      with_dtype(dtype, [&]<class T>() { return Householder<T>::bytes(layout, columns); }) +
+      with_wide(dtype, [&]<class W>() {
+        return Probes<W>::bytes(layout.ranks(), layout.max_width(), columns, dtype);
+      });
+  return plan;
+}
+
+}  // namespace dense::qr
+
+Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
+  return dense::qr::is_dealt(layout.size(), columns, Memory::host)
+             ? dense::qr::plan_dealt(layout, dtype, columns)
+             : dense::qr::plan_by_passes(layout, dtype, columns);
 }
 
 Plan plan_least_squares(const SlabLayout& layout, Dtype dtype, std::int64_t columns,

@@ -33,7 +33,7 @@ std::int64_t Probes<T>::bytes(std::int64_t ranks, std::int64_t rows, std::int64_
                               Dtype dtype) {
   return element_size(dtype) * probe_count * (2 * rows + columns) +
          Sums<Wide>::bytes(ranks, columns, probe_count) +
-         static_cast<std::int64_t>(sizeof(Wide)) * columns * 2 * probe_count +
+         static_cast<std::int64_t>(sizeof(Wide)) * columns * 3 * probe_count +
          64 * probe_count * (ranks + 2);
 }
 
@@ -50,12 +50,24 @@ void Probes<T>::upload(const std::vector<std::int64_t>& exponents, MatrixView<T>
   rank_.update().synchronize();  // from here on `values` may go
 }
 
+namespace {
+
+/// target = source, which may be of the same dtype.
+template <Scalar Target, Scalar Source>
+void convert(mesh::Rank& rank, MatrixView<const Source> source, MatrixView<Target> target) {
+  if constexpr (std::is_same_v<Target, Source>) {
+    rank.kernels<Target>().copy(rank.update(), source, target);
+  } else {
+    rank.kernels<Target>().convert(rank.update(), source, target);
+  }
+}
+
+}  // namespace
+
 template <Scalar T>
 void Probes<T>::judge(MatrixView<const T> q, MatrixView<const Wide> r, Outcome& outcome) {
-  const runtime::Kernels<T>& kernels = rank_.kernels<T>();
   const std::int64_t n = q.columns();
-  std::vector<double> found(2);
-  // R G, and ||R||
+  double norm = 0.0;
   if (rank_.index() == 0) {
     const MatrixView<Wide> signs = rank_.workspace<Wide>(n, probe_count);
     const MatrixView<Wide> image = rank_.workspace<Wide>(n, probe_count);
@@ -64,23 +76,40 @@ void Probes<T>::judge(MatrixView<const T> q, MatrixView<const Wide> r, Outcome& 
     rank_.update().synchronize();  // from here on `wide` may go
     rank_.kernels<Wide>().gemm(rank_.update(), Op::none, Op::none, Wide{1}, r, signs, Wide{0},
                                image);
-    if constexpr (std::is_same_v<T, Wide>) {
-      kernels.copy(rank_.update(), image, g_);
-    } else {
-      kernels.convert(rank_.update(), image, g_);
-    }
+    convert<T, Wide>(rank_, image, g_);
     double sum = 0.0;
     for (const Wide entry : rank_.fetch(rank_.update(), r.data(), n * n)) {
       sum += std::norm(entry);
     }
-    found[0] = std::sqrt(sum);
+    norm = std::sqrt(sum);
   }
   from_first(rank_, g_);
+  judge_image(q, numbers_from_first(rank_, {norm}).front(), outcome);
+}
+
+template <Scalar T>
+void Probes<T>::take_image(
+    const std::function<void(MatrixView<const T> g, MatrixView<T> part)>& multiply) {
+  const MatrixView<T> part = rank_.workspace<T>(g_.rows(), probe_count);
+  upload({}, g_);
+  multiply(g_, part);
+  convert<Wide, T>(rank_, part, sums_.share(probe_count));
+  sums_.to_first(probe_count);
+  if (rank_.index() == 0) {
+    convert<T, Wide>(rank_, sums_.share(probe_count), g_);
+  }
+  from_first(rank_, g_);
+}
+
+template <Scalar T>
+void Probes<T>::judge_image(MatrixView<const T> q, double norm, Outcome& outcome) {
+  const runtime::Kernels<T>& kernels = rank_.kernels<T>();
+  const std::int64_t n = q.columns();
   // A D G - Q (R G)
   kernels.gemm(rank_.update(), Op::none, Op::none, T{-1}, q, g_, T{1}, product_);
   double sum = 0.0;
-  for (const double norm : column_norms<T>(rank_, product_)) {
-    sum += norm * norm / static_cast<double>(probe_count);
+  for (const double one : column_norms<T>(rank_, product_)) {
+    sum += one * one / static_cast<double>(probe_count);
   }
   // Q^H (Q G) - G
   upload({}, g_);
@@ -88,6 +117,7 @@ void Probes<T>::judge(MatrixView<const T> q, MatrixView<const Wide> r, Outcome& 
   rank_.kernels<runtime::QrKernels<T>>().adjoint_product(rank_.update(), q, other_,
                                                          sums_.share(probe_count));
   sums_.to_first(probe_count);
+  double largest = 0.0;
   if (rank_.index() == 0) {
     const std::vector<Wide> back =
         rank_.fetch(rank_.update(), sums_.share(probe_count).data(), n * probe_count);
@@ -97,12 +127,11 @@ void Probes<T>::judge(MatrixView<const T> q, MatrixView<const Wide> r, Outcome& 
         const auto at = static_cast<std::size_t>(i + j * n);
         of_row += std::norm(back[at] - signs_[at]) / static_cast<double>(probe_count);
       }
-      found[1] = programs::largest(found[1], std::sqrt(of_row));
+      largest = programs::largest(largest, std::sqrt(of_row));
     }
   }
-  found = numbers_from_first(rank_, found);
-  outcome.residual = found[0] > 0.0 ? std::sqrt(sum) / found[0] : std::sqrt(sum);
-  outcome.orthogonality = found[1];
+  outcome.residual = norm > 0.0 ? std::sqrt(sum) / norm : std::sqrt(sum);
+  outcome.orthogonality = numbers_from_first(rank_, {largest}).front();
 }
 
 template class Probes<float>;

@@ -10,6 +10,7 @@
 #include <shardsolve/outcome.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace shardsolve::dense::qr {
@@ -29,11 +30,17 @@ class Probes {
   /// orthogonality, the same on all ranks.
   void judge(MatrixView<const T> q, MatrixView<const Wide> r, Outcome& outcome);
 
+  /// The same in two steps, for R in parts: `multiply` enqueues on the update queue this rank's
+  /// part of R G, which is the sum of all.
+  void take_image(const std::function<void(MatrixView<const T> g, MatrixView<T> part)>& multiply);
+  /// `norm`: ||R||.
+  void judge_image(MatrixView<const T> q, double norm, Outcome& outcome);
+
   static std::int64_t bytes(std::int64_t ranks, std::int64_t rows, std::int64_t columns,
                             Dtype dtype);
 
  private:
-  /// `values` times D, or as they are.
+  /// Signs times D, or as they are.
   void upload(const std::vector<std::int64_t>& exponents, MatrixView<T> target);
 
   mesh::Rank& rank_;
@@ -41,7 +48,7 @@ class Probes {
   MatrixView<T> g_;
   MatrixView<T> product_;  // A D G
   MatrixView<T> other_;
-  Sums<Wide> sums_;
+  Sums<Wide> sums_;  // R G, and later Q^H (Q G)
 };
 
 }  // namespace shardsolve::dense::qr

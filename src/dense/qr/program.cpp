@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/qr/factor.hpp"
+#include "dense/qr/householder.hpp"
 #include "dense/qr/powers.hpp"
 #include "dense/qr/probes.hpp"
 #include "dense/qr/small_solver.hpp"
@@ -224,28 +225,96 @@ void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> 
   }
 }
 
+/// This rank's rows of [R; 0] from the whole of R.
+template <Scalar T>
+void store_rows(mesh::Rank& rank, const SlabLayout& layout, const std::vector<T>& r,
+                MatrixView<T> rows) {
+  const std::int64_t n = rows.columns();
+  const GlobalRange own = layout.segment(rank.index());
+  const MatrixView<T> packed = rank.workspace<T>(rows.rows(), n);
+  std::vector<T> some(static_cast<std::size_t>(rows.rows() * n));
+  for (std::int64_t i = own.begin.value(); i < std::min(own.end.value(), n); ++i) {
+    for (std::int64_t j = i; j < n; ++j) {
+      some[static_cast<std::size_t>(i - own.begin.value() + j * rows.rows())] =
+          r[static_cast<std::size_t>(i + j * n)];
+    }
+  }
+  rank.update().copy(packed.data(), some.data(), some.size() * sizeof(T));
+  rank.kernels<T>().copy(rank.update(), packed, rows);
+  rank.finish(rank.update());  // from here on `some` may go
+}
+
+/// With columns dealt to the ranks.
+template <Scalar T>
+void factor_dealt(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> a,
+                  const std::vector<double>& maxima, const FactorRequest<T>& request,
+                  QrFactor<T>& made) {
+  const std::vector<std::int64_t> exponents = exponents_to_one(maxima);
+  std::unique_ptr<Probes<T>> probes;
+  if (request.mode == QrMode::reduced) {
+    probes = std::make_unique<Probes<T>>(rank, a, exponents);
+  }
+  Householder<T> householder(rank, layout, a.columns());
+  householder.factor(a, exponents);
+  if (probes) {
+    probes->take_image(
+        [&](MatrixView<const T> g, MatrixView<T> part) { householder.multiply_r(g, part); });
+  }
+  if (request.r) {
+    householder.r_to_rows(*request.r);
+  } else {
+    made.r = householder.r_to_host();
+  }
+  if (!householder.r_is_finite()) {
+    made.r.clear();
+    made.outcome.status = Status::overflow;
+  } else if (probes) {
+    householder.make_q(a);
+    probes->judge_image(a, householder.norm(), made.outcome);
+  }
+}
+
+/// R on the first rank.
+template <Scalar T>
+void factor_by_passes(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> a,
+                      const std::vector<double>& maxima, const FactorRequest<T>& request,
+                      QrFactor<T>& made) {
+  const bool with_q = request.mode == QrMode::reduced;
+  std::unique_ptr<Probes<T>> probes;
+  if (with_q) {
+    probes = std::make_unique<Probes<T>>(rank, a, exponents_to_one(maxima));
+  }
+  const MatrixView<T> q = with_q ? a : rank.workspace<T>(a.rows(), a.columns());
+  const Factored<T> factored = factor<T>(rank, layout.size(), a, maxima, q);
+  made.r = unscaled(rank, factored);
+  if (made.r.empty()) {
+    made.outcome.status = Status::overflow;
+    return;
+  }
+  if (probes) {
+    probes->judge(q, factored.r, made.outcome);
+  }
+  if (request.r) {
+    store_rows<T>(rank, layout, made.r, *request.r);
+    made.r.clear();
+  }
+}
+
 }  // namespace
 
 template <Scalar T>
-QrFactor<T> factor_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> a, QrMode mode) {
+QrFactor<T> factor_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> a,
+                        const FactorRequest<T>& request) {
   QrFactor<T> made;
   const CheckedSides checked = check_rows<T>(rank, layout, a);
   made.outcome = checked.outcome;
   if (!made.outcome.ok()) {
     return made;
   }
-  const bool with_q = mode == QrMode::reduced;
-  std::unique_ptr<Probes<T>> probes;
-  if (with_q) {
-    probes = std::make_unique<Probes<T>>(rank, a, exponents_to_one(checked.maxima));
-  }
-  const MatrixView<T> q = with_q ? a : rank.workspace<T>(a.rows(), a.columns());
-  const Factored<T> factored = factor<T>(rank, layout.size(), a, checked.maxima, q);
-  made.r = unscaled(rank, factored);
-  if (made.r.empty()) {
-    made.outcome.status = Status::overflow;
-  } else if (probes) {
-    probes->judge(q, factored.r, made.outcome);
+  if (request.dealt) {
+    factor_dealt<T>(rank, layout, a, checked.maxima, request, made);
+  } else {
+    factor_by_passes<T>(rank, layout, a, checked.maxima, request, made);
   }
   return made;
 }
@@ -277,7 +346,8 @@ LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template QrFactor<T> factor_rows(mesh::Rank&, const SlabLayout&, MatrixView<T>, QrMode); \
+  template QrFactor<T> factor_rows(mesh::Rank&, const SlabLayout&, MatrixView<T>,          \
+                                   const FactorRequest<T>&);                               \
   template LeastSquares<T> solve_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>, \
                                       MatrixView<const T>, const Request&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)

@@ -4,6 +4,7 @@
 #include "dense/qr/solution.hpp"
 #include "mesh/rank.hpp"
 
+#include <shardsolve/mesh.hpp>
 #include <shardsolve/qr.hpp>
 #include <shardsolve/slab_layout.hpp>
 
@@ -24,9 +25,26 @@ struct Request {
   int refinements = max_refinements;
 };
 
-/// Q in place of `a` and R, or R alone. The same on all ranks.
+/// Whether columns are dealt: where CholeskyQR would take more operations than reflections, which
+/// is where R is more than half of A. Not on GPUs, until it has run there.
+constexpr bool is_dealt(std::int64_t rows, std::int64_t columns, Memory memory) {
+  return memory == Memory::host && rows < 2 * columns;
+}
+
+/// What is asked of a factorisation.
 template <Scalar T>
-QrFactor<T> factor_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> a, QrMode mode);
+struct FactorRequest {
+  QrMode mode = QrMode::reduced;
+  bool dealt = false;  ///< is_dealt()
+  /// For this rank's rows of [R; 0]; without it R goes to the host, of the ranks that lead at
+  /// least.
+  std::optional<MatrixView<T>> r;
+};
+
+/// Q in place of `a` and R, or R alone. The outcome is the same on all ranks.
+template <Scalar T>
+QrFactor<T> factor_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> a,
+                        const FactorRequest<T>& request);
 
 /// For any shape. The same on all ranks.
 template <Scalar T>

@@ -32,8 +32,20 @@ inline constexpr WaitSite columns_here{188, "qr: columns of all ranks are used w
 inline constexpr WaitSite pieces_ready{189, "qr: what is collected is sent when computed"};
 inline constexpr WaitSite x_ready{190, "qr: rows of x are sent when computed"};
 
-inline constexpr std::array all{shares_ready, shares_arrived, sums_ready, sums_here,
-                                decided,      rows_ready,     rows_here,  columns_ready,
-                                columns_here, pieces_ready,   x_ready};
+// Householder
+inline constexpr WaitSite panel_packed{191, "qr: panel is sent when packed"};
+inline constexpr WaitSite panel_used{192, "qr: panel is given up when used"};
+inline constexpr WaitSite next_column_arrived{193,
+                                              "qr: next column block uses a panel that arrived"};
+inline constexpr WaitSite next_column_ready{194, "qr: next column block has its earlier updates"};
+inline constexpr WaitSite trailing_arrived{195, "qr: trailing update uses a panel that arrived"};
+inline constexpr WaitSite reflectors_used{196, "qr: reflectors are given up when used"};
+inline constexpr WaitSite reflectors_arrived{197, "qr: reflectors are used when here"};
+
+inline constexpr std::array all{
+    shares_ready,     shares_arrived,  sums_ready,        sums_here,           decided,
+    rows_ready,       rows_here,       columns_ready,     columns_here,        pieces_ready,
+    x_ready,          panel_packed,    panel_used,        next_column_arrived, next_column_ready,
+    trailing_arrived, reflectors_used, reflectors_arrived};
 
 }  // namespace shardsolve::dense::qr::sites

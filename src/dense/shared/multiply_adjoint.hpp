@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace shardsolve::dense::eigh {
+namespace shardsolve::dense {
 
 /// c = a^H b, with sums over so many rows at a time. An addition of equal numbers rounds to the
 /// same side each time: a sum of m of them is off by up to m u / 4, which is what reflectors of
@@ -48,4 +48,4 @@ void multiply_adjoint(const runtime::Kernels<T>& kernels,
   }
 }
 
-}  // namespace shardsolve::dense::eigh
+}  // namespace shardsolve::dense
