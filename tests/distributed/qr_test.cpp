@@ -92,9 +92,19 @@ double largest_row(const DenseMatrix<T>& q) {
   return worst / unit_roundoff<T>;
 }
 
+/// [R; 0]
+template <Scalar T>
+DenseMatrix<T> above_zeros(const std::vector<T>& r, std::int64_t rows, std::int64_t columns) {
+  DenseMatrix<T> all(rows, columns);
+  copy_entries<T>(MatrixView<const T>(r.data(), columns, columns),
+                  all.view().block(0, 0, columns, columns));
+  return all;
+}
+
 TYPED_TEST(QrFamily, Factor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
   using T = TypeParam;
-  for (const auto& [m, n] : {std::pair{60, 12}, {40, 24}, {7, 6}}) {
+  // the first by passes, the others with columns dealt: one block, several, several for each rank
+  for (const auto& [m, n] : {std::pair{60, 12}, {7, 6}, {40, 24}, {75, 70}}) {
     auto meshes = row_meshes(m);
     for (const QrCase<T>& one : qr_zoo<T>(m, n)) {
       const LapackQr<T> lapack = lapack_qr(one.a);
@@ -107,6 +117,14 @@ TYPED_TEST(QrFamily, Factor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
         const QrFactor<T> made = qr(mesh, a);
         ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
         EXPECT_EQ(made.r, alone.r);
+        const RowBlocks<T> other = shard_rows(one.a, cut.layout);
+        const RowBlocks<T> rows = shard_rows(DenseMatrix<T>(m, n), cut.layout);
+        const Outcome outcome = qr(mesh, other, rows);
+        ASSERT_TRUE(outcome.ok()) << outcome.message();
+        EXPECT_EQ(outcome.residual, made.outcome.residual);
+        EXPECT_EQ(outcome.orthogonality, made.outcome.orthogonality);
+        EXPECT_TRUE(same_bits(whole(other), whole(a)));
+        EXPECT_TRUE(same_bits(whole(rows), above_zeros(made.r, m, n)));
         const DenseMatrix<T> r = matrix_of(made.r, n, n);
         const DenseMatrix<T> q = whole(a);
         for (std::int64_t j = 0; j < n; ++j) {
@@ -659,6 +677,116 @@ TEST_F(Qr, DevicesWithoutItsKernels_RefuseBeforeAnyWorkAndGoOn) {
   expect_error([&] { least_squares(mesh, blocks, blocks); }, ErrorKind::unsupported, words);
   EXPECT_TRUE(same_bits(whole(blocks), a));
   EXPECT_TRUE(still_solves(mesh));
+}
+
+TYPED_TEST(QrFamily, Factor_OnOneToFourRanks_IsTheSameButForRounding) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{130, 129}, {100, 51}, {33, 33}}) {
+    const DenseMatrix<T> a = right_hand_sides<T>(m, n, 5);
+    std::vector<T> first;
+    for (std::int64_t ranks = 1; ranks <= 4; ++ranks) {
+      SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(n) + " on " + std::to_string(ranks));
+      Mesh mesh = make_mesh(ranks);
+      const RowBlocks<T> q = shard_rows(a, SlabLayout::even(m, ranks, 1));
+      const QrFactor<T> made = qr(mesh, q);
+      ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+      EXPECT_TRUE(q_ratio(whole(q)) <= 100);
+      if (first.empty()) {
+        first = made.r;
+      }
+      double off = 0.0;
+      double norm = 0.0;
+      for (std::size_t at = 0; at < first.size(); ++at) {
+        off = std::hypot(off, std::abs(made.r[at] - first[at]));
+        norm = std::hypot(norm, std::abs(first[at]));
+      }
+      EXPECT_TRUE(off <= 1e5 * unit_roundoff<T> * norm) << off / norm;
+    }
+  }
+}
+
+/// Columns that are equal, so that rounding is one-sided and fills all that is behind the first.
+TYPED_TEST(QrFamily, Factor_OfEqualEntriesThatAreMany_IsAsOrthonormalAsLapacks) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 300;
+  DenseMatrix<T> a(n, n);
+  std::fill(a.data(), a.data() + n * n, T{1});
+  const LapackQr<T> lapack = lapack_qr(a);
+  for (const std::int64_t ranks : {1, 3}) {
+    Mesh mesh = make_mesh(ranks);
+    const RowBlocks<T> q = shard_rows(a, SlabLayout::even(n, ranks, 1));
+    const QrFactor<T> made = qr(mesh, q);
+    ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+    const double orthogonal = q_ratio(whole(q));
+    EXPECT_TRUE(orthogonal <= qr_limit(q_ratio(lapack.q))) << orthogonal;
+    const double ratio = qr_ratio(a, whole(q), matrix_of(made.r, n, n));
+    EXPECT_TRUE(ratio <= qr_limit(qr_ratio(a, lapack.q, lapack.r))) << ratio;
+  }
+}
+
+TYPED_TEST(QrFamily, TwoFactorisations_GiveTheSameBits) {
+  using T = TypeParam;
+  for (const auto& [m, n] : {std::pair{90, 7}, {90, 80}}) {
+    const SlabLayout layout({0, m / 4, m / 4, m / 2, m}, 7);
+    const DenseMatrix<T> a = right_hand_sides<T>(m, n, 5);
+    std::vector<T> first;
+    DenseMatrix<T> first_q;
+    for (int i = 0; i < 5; ++i) {
+      Mesh mesh = make_mesh(layout.ranks());
+      const RowBlocks<T> q = shard_rows(a, layout);
+      const QrFactor<T> made = qr(mesh, q);
+      ASSERT_TRUE(made.outcome.ok());
+      if (first.empty()) {
+        first = made.r;
+        first_q = whole(q);
+      }
+      EXPECT_EQ(made.r, first);
+      EXPECT_TRUE(same_bits(whole(q), first_q));
+    }
+  }
+}
+
+TEST_F(Qr, FactorOfInput_ThatIsNotFinite_IsRefusedAndLeavesIt) {
+  const SlabLayout layout = SlabLayout::even(9, 3, 2);
+  Mesh mesh = make_mesh(3);
+  DenseMatrix<double> bad = right_hand_sides<double>(9, 8, 5);
+  bad(7, 6) = std::numeric_limits<double>::quiet_NaN();
+  const RowBlocks<double> a = shard_rows(bad, layout);
+  const Outcome outcome = qr(mesh, a, shard_rows(bad, layout));
+  EXPECT_EQ(outcome.status, Status::nonfinite_input);
+  ASSERT_TRUE(outcome.location);
+  EXPECT_EQ(outcome.location->row.value(), 7);
+  EXPECT_EQ(outcome.location->column.value(), 6);
+  EXPECT_TRUE(same_bits(whole(a), bad));
+}
+
+TEST_F(Qr, R_BeyondTheRange_IsAnOverflow) {
+  const SlabLayout layout = SlabLayout::even(8, 2, 1);
+  Mesh mesh = make_mesh(2);
+  DenseMatrix<float> a(8, 7);
+  std::fill(a.data(), a.data() + 56, 3e38F);
+  for (const std::int64_t columns : {7, 2}) {
+    const DenseMatrix<float> some(MatrixView<const float>(a.data(), 8, columns));
+    const QrFactor<float> made = qr(mesh, shard_rows(some, layout));
+    EXPECT_EQ(made.outcome.status, Status::overflow) << columns;
+    EXPECT_TRUE(made.r.empty());
+    EXPECT_EQ(qr(mesh, shard_rows(some, layout), shard_rows(some, layout)).status,
+              Status::overflow);
+  }
+}
+
+TEST_F(Qr, APlaceForR_ThatIsNotAsA_IsRefused) {
+  Mesh mesh = make_mesh(2);
+  const DenseMatrix<double> a = right_hand_sides<double>(8, 6, 5);
+  const RowBlocks<double> blocks = shard_rows(a, SlabLayout::even(8, 2, 1));
+  const std::vector<std::string> words{"8 x 6", "place for R"};
+  expect_error([&] { qr(mesh, blocks, shard_rows(a, SlabLayout({0, 3, 8}, 1))); },
+               ErrorKind::invalid_argument, words);
+  expect_error(
+      [&] {
+        qr(mesh, blocks, shard_rows(right_hand_sides<double>(8, 5), SlabLayout::even(8, 2, 1)));
+      },
+      ErrorKind::invalid_argument, words);
 }
 
 TYPED_TEST(QrFamily, TwoRuns_GiveTheSameBits) {

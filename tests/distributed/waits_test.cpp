@@ -99,6 +99,12 @@ TEST_P(Waits, QrAndLeastSquares_WithAllWaits_AreRight) {
     ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
     EXPECT_LT(*found.outcome.backward_error, solve_gate * unit_roundoff<double>);
   }
+  // columns that are dealt
+  const RowBlocks<double> dealt = shard_rows(right_hand_sides<double>(m, m - 10, 7), layout_);
+  const QrFactor<double> square = qr(mesh_, dealt);
+  ASSERT_TRUE(square.outcome.ok()) << square.outcome.message();
+  EXPECT_LT(*square.outcome.orthogonality, 5 * solve_gate * unit_roundoff<double>);
+  EXPECT_LT(*square.outcome.residual, solve_gate * unit_roundoff<double>);
   // columns that no Gram matrix tells apart
   const RowBlocks<double> zero = shard_rows(DenseMatrix<double>(m, 20), layout_);
   const QrFactor<double> made = qr(mesh_, zero);

@@ -182,6 +182,15 @@ TEST_P(Workspace, OfQrAndLeastSquares_IsWhatThePlanSays) {
       EXPECT_GE(taken, plan.workspace_bytes / 4);
     }
   }
+  // columns that are dealt
+  const RowBlocks<double> dealt = shard_rows(right_hand_sides<double>(layout_.size(), 400, 5), layout_);
+  const RowBlocks<double> r = shard_rows(DenseMatrix<double>(layout_.size(), 400), layout_);
+  const Plan plan = plan_qr(layout_, Dtype::float64, 400);
+  for (const std::int64_t taken : {taken_by([&](Mesh& mesh) { qr(mesh, dealt); }),
+                                   taken_by([&](Mesh& mesh) { qr(mesh, dealt, r); })}) {
+    EXPECT_LE(taken, plan.workspace_bytes + small_change);
+    EXPECT_GE(taken, plan.workspace_bytes / 2);
+  }
   // what passes do not end with
   const RowBlocks<double> zero = shard_rows(DenseMatrix<double>(layout_.size(), 50), layout_);
   EXPECT_LE(taken_by([&](Mesh& mesh) { qr(mesh, zero); }),

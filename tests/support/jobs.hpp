@@ -246,11 +246,11 @@ Answer run_lu_in_place(Mesh& mesh, const RunOptions& options, std::int64_t n = 2
   return answer;
 }
 
-/// Q and R.
+/// Q and R of so many columns.
 template <Scalar T>
-Answer run_qr(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
-  const SmallSystem<T> system(mesh, n, tile);
-  const RowBlocks<T> a = system.sides(5);
+Answer run_qr_of(std::int64_t columns, const SmallSystem<T>& system, const RunOptions& options) {
+  Mesh& mesh = system.mesh;
+  const RowBlocks<T> a = system.sides(columns);
   const QrFactor<T> made = qr(mesh, a, QrMode::reduced, options);
   EXPECT_TRUE(made.outcome.ok()) << made.outcome.message();
   Answer answer{{made.outcome.residual.value_or(-1), made.outcome.orthogonality.value_or(-1)}, {}};
@@ -258,6 +258,26 @@ Answer run_qr(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::i
     answer.numbers.push_back(double{std::real(entry)});
   }
   system.add(answer, a);
+  return answer;
+}
+
+template <Scalar T>
+Answer run_qr(Mesh& mesh, const RunOptions& options, std::int64_t n = 22, std::int64_t tile = 3) {
+  return run_qr_of<T>(5, SmallSystem<T>(mesh, n, tile), options);
+}
+
+/// With columns dealt to the ranks, to the host and in slabs.
+template <Scalar T>
+Answer run_square_qr(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                     std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const RowBlocks<T> a = system.sides(n);
+  const RowBlocks<T> r = system.sides(n);
+  const Outcome outcome = qr(mesh, a, r, QrMode::reduced, options);
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+  Answer answer = run_qr_of<T>(n - 1, system, options);
+  system.add(answer, a);
+  system.add(answer, r);
   return answer;
 }
 
@@ -410,6 +430,7 @@ inline std::vector<Job> jobs() {
   all.push_back(job("lu", run_lu<std::complex<double>>));
   all.push_back(job("lu_in_place", run_lu_in_place<std::complex<float>>));
   all.push_back(job("qr", run_qr<std::complex<float>>));
+  all.push_back(job("square_qr", run_square_qr<double>));
   all.push_back(job("least_squares", run_least_squares<double>));
   all.push_back({"svd", run_svd<std::complex<float>>});
   all.push_back({"polar", run_polar<float>});

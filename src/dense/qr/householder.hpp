@@ -74,7 +74,7 @@ class Householder {
   MatrixView<T> r_;          // of this rank's steps: their tiles of R ...
   MatrixView<T> t_;          // ... and the triangular factors of their reflectors
   MatrixView<T> turns_;      // of all steps: diagonal, 1 or -1
-  MatrixView<T> products_;   // V^H a, and t^H V^H a
+  MatrixView<T> products_;   // V^H a in two parts, and t^H V^H a
   MatrixView<T> made_;       // columns of R on their way
   MatrixView<double> most_;  // the largest entry of each of this rank's columns of R D^-1
   const std::int64_t* exponents_ = nullptr;  // of D^-1, on the device
