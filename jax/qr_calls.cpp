@@ -21,6 +21,10 @@ constexpr CallBuffers qr_buffers = {
     .operands = {tall("a")},
     .results = {tall("q"), square("r"), small("residual_and_orthogonality", Element::real, 2),
                 record<Verdict>("verdict")}};
+constexpr CallBuffers rows_buffers = {
+    .operands = {tall("a")},
+    .results = {tall("q"), tall("r"), small("residual_and_orthogonality", Element::real, 2),
+                record<Verdict>("verdict")}};
 constexpr CallBuffers solve_buffers = {
     .operands = {tall("a"), sides("b"), small("eps", Element::real)},
     .results = {unknowns("x"), each_side("residuals", Element::real), small("rank", Element::words),
@@ -42,25 +46,37 @@ Outcome as_it_lies(Outcome outcome) {
   return outcome;
 }
 
+QrMode mode_of(const Job& job) { return job.option<bool>("vectors") ? QrMode::reduced : QrMode::r; }
+
+/// Residual and orthogonality, as far as they were asked for.
+template <Scalar T>
+struct Figures {
+  RealOf<T> values[2] = {not_a_number<RealOf<T>>, not_a_number<RealOf<T>>};
+
+  void take(const Outcome& outcome) {
+    const bool is_known = outcome.residual.has_value() || !outcome.ok();
+    values[0] = is_known ? number<T>(outcome.residual) : not_asked_for<T>;
+    values[1] = is_known ? number<T>(outcome.orthogonality) : not_asked_for<T>;
+  }
+};
+
 template <Scalar T>
 void factor(Task& task) {
   static constexpr const CallBuffers& at = qr_buffers;
   const Job& job = task.job();
   std::vector<T> r(static_cast<std::size_t>(job.unknowns * job.unknowns), not_a_number<T>);
-  RealOf<T> figures[2] = {not_a_number<RealOf<T>>, not_a_number<RealOf<T>>};
+  Figures<T> figures;
   Verdict verdict = task.before();
   if (verdict.ok()) {
     verdict = judge([&] {
       const auto a = task.tall_matrix<T>(task.layout(), at["q"]);
-      const QrMode mode = job.option<bool>("vectors") ? QrMode::reduced : QrMode::r;
-      const QrFactor<T> made = task.with_mesh(
-          [&](Mesh& mesh, const RunOptions& run) { return shardsolve::qr(mesh, a, mode, run); });
+      const QrFactor<T> made = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+        return shardsolve::qr(mesh, a, mode_of(job), run);
+      });
       if (made.outcome.ok()) {
         std::copy(made.r.begin(), made.r.end(), r.begin());
       }
-      const bool is_known = made.outcome.residual.has_value() || !made.outcome.ok();
-      figures[0] = is_known ? number<T>(made.outcome.residual) : not_asked_for<T>;
-      figures[1] = is_known ? number<T>(made.outcome.orthogonality) : not_asked_for<T>;
+      figures.take(made.outcome);
       return as_it_lies(made.outcome);
     });
   }
@@ -68,7 +84,33 @@ void factor(Task& task) {
     task.fill_nan<T>(at["q"]);
   }
   task.write_to_all(at["r"], r.data(), static_cast<std::int64_t>(r.size()));
-  task.write_to_all(at["residual_and_orthogonality"], figures, 2);
+  task.write_to_all(at["residual_and_orthogonality"], figures.values, 2);
+  task.write_to_all(at["verdict"], &verdict);
+}
+
+/// With [R; 0] cut as A is.
+template <Scalar T>
+void factor_in_rows(Task& task) {
+  static constexpr const CallBuffers& at = rows_buffers;
+  Figures<T> figures;
+  Verdict verdict = task.before();
+  if (verdict.ok()) {
+    verdict = judge([&] {
+      const SlabLayout layout = task.layout();
+      const auto a = task.tall_matrix<T>(layout, at["q"]);
+      const auto r = task.tall_matrix<T>(layout, at["r"]);
+      const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+        return shardsolve::qr(mesh, a, r, mode_of(task.job()), run);
+      });
+      figures.take(outcome);
+      return as_it_lies(outcome);
+    });
+  }
+  if (!verdict.ok()) {
+    task.fill_nan<T>(at["q"]);
+    task.fill_nan<T>(at["r"]);
+  }
+  task.write_to_all(at["residual_and_orthogonality"], figures.values, 2);
   task.write_to_all(at["verdict"], &verdict);
 }
 
@@ -140,6 +182,14 @@ std::vector<CallRow> qr_calls() {
            .copy = {{qr::qr_buffers["a"], qr::qr_buffers["q"]}},
            .options = {{"vectors", true}},
            .work = by_dtype([]<Scalar T>(Task& task) { qr::factor<T>(task); })},
+          {.name = "qr_in_rows",
+           .phrase = "a QR factorisation",
+           .buffers = qr::rows_buffers,
+           .matrix = qr::rows_buffers["a"],
+           .verdict = qr::rows_buffers["verdict"],
+           .copy = {{qr::rows_buffers["a"], qr::rows_buffers["q"]}},
+           .options = {{"vectors", true}},
+           .work = by_dtype([]<Scalar T>(Task& task) { qr::factor_in_rows<T>(task); })},
           {.name = "least_squares",
            .phrase = "least squares",
            .buffers = qr::solve_buffers,

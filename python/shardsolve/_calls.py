@@ -538,6 +538,15 @@ _QR = Call(
         "cuda": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_on_gpu),
     },
 )
+_QR_IN_ROWS = Call(
+    "qr_in_rows",
+    rule="i j -> i j, i k, l, m",
+    empty=(0, 0, 0, 0),
+    alone={
+        "cpu": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_in_rows),
+        "cuda": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_in_rows),
+    },
+)
 _SVD = Call(
     "svd",
     rule="i j -> i j, b, c d, l, m",
@@ -668,6 +677,11 @@ def lu_condition_in_place(cut: Cut | None) -> Callable[..., Arrays]:
 def qr(cut: Cut | None, **options: int) -> Callable[[jax.Array], Arrays]:
     """A (n, c) -> Q (n, c), R (c, c), residual and orthogonality (2,), verdict."""
     return one_by_one(_QR, cut, **options)
+
+
+def qr_in_rows(cut: Cut | None, **options: int) -> Callable[[jax.Array], Arrays]:
+    """A (n, c) -> Q (n, c), [R; 0] (n, c), residual and orthogonality (2,), verdict."""
+    return one_by_one(_QR_IN_ROWS, cut, **options)
 
 
 def svd(cut: Cut | None) -> Callable[[jax.Array], Arrays]:

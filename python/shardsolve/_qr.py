@@ -78,7 +78,8 @@ def qr(
             q^H q - 1; -1 for mode="r".
 
     Returns:
-        q (m, n), cut as a is, and r (n, n), the same on all devices.
+        q (m, n), cut as a is, and r (n, n): cut as a is where m < 2 n, so that no device has all of
+        it; else, and inside of `shard_map`, the same on all devices.
 
     Raises:
         LinAlgError: Outside of `jit`, if a holds NaN or infinities, or r does not fit the dtype.
@@ -98,7 +99,9 @@ def qr(
             f"a has shape {a.shape}; qr takes at least as many rows as columns: pass a.conj().T, "
             "whose q and r give a = r^H q^H; least_squares, lstsq and ridge take any shape"
         )
-    q, r, figures, verdict = _qr(a, cut, mode == "reduced")
+    # A device's rows of r inside of a shard_map would be no (n, n).
+    in_rows = rows < 2 * a.shape[1] and not (cut and cut.inside)
+    q, r, figures, verdict = _qr(a, cut, mode == "reduced", in_rows)
     found = (q, r) if mode == "reduced" else (r,)
     if full_output:
         return *found, EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
@@ -315,27 +318,63 @@ def _qr_of(cut: Cut | None, vectors: bool) -> Callable[[jax.Array], Arrays]:
     def rule(primals, tangents):
         (a,), (da,) = primals, tangents
         q, r, figures, verdict = _qr_of(cut, True)(a)
-        quotient = over_triangle(da, r, cut)
-        inside = down_rows(q, quotient, cut)
-        lower = jnp.tril(inside, -1)
-        turn = lower - adjoint(lower)
-        turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside))
-        dq = along_rows(q, turn - inside, cut) + quotient
-        dr = jnp.matmul(inside - turn, r, precision=lax.Precision.HIGHEST)
+        dq, dr = _change_of_factors(q, r, da, cut)
         found = factor(a) if not vectors else (q, r, figures, verdict)
         return found, (dq, dr, jnp.zeros_like(figures), _no_tangent(verdict))
 
     return factor
 
 
+@functools.cache
+def _qr_in_rows_of(cut: Cut | None, vectors: bool) -> Callable[[jax.Array], Arrays]:
+    """With [r; 0], cut as a is, for r."""
+
+    @jax.custom_jvp
+    def factor(a: jax.Array) -> Arrays:
+        return _calls.qr_in_rows(cut, vectors=vectors)(a)
+
+    @factor.defjvp
+    def rule(primals, tangents):
+        (a,), (da,) = primals, tangents
+        m, n = a.shape
+        q, rows, figures, verdict = _qr_in_rows_of(cut, True)(a)
+        dq, dr = _change_of_factors(q, all_rows(rows, cut)[:n], da, cut)
+        found = factor(a) if not vectors else (q, rows, figures, verdict)
+        drows = _rows(jnp.pad(dr, [(0, m - n), (0, 0)]), cut)
+        return found, (dq, drows, jnp.zeros_like(figures), _no_tangent(verdict))
+
+    return factor
+
+
+def _change_of_factors(q: jax.Array, r: jax.Array, da: jax.Array, cut: Cut | None) -> Arrays:
+    """Dq, cut as q is, and dr; r is whole."""
+    quotient = over_triangle(da, r, cut)
+    inside = down_rows(q, quotient, cut)
+    lower = jnp.tril(inside, -1)
+    turn = lower - adjoint(lower)
+    turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside))
+    dq = along_rows(q, turn - inside, cut) + quotient
+    return dq, jnp.matmul(inside - turn, r, precision=lax.Precision.HIGHEST)
+
+
 def _no_tangent(a: jax.Array) -> np.ndarray:
     return np.zeros(a.shape, jax.dtypes.float0)
 
 
-@functools.partial(compiled, static_argnums=(1, 2))
-def _qr(a: jax.Array, cut: Cut | None, vectors: bool) -> Arrays:
+@functools.partial(compiled, static_argnums=(1, 2, 3))
+def _qr(a: jax.Array, cut: Cut | None, vectors: bool, in_rows: bool) -> Arrays:
     by_rows = cut and cut.by_rows
-    return _qr_of(by_rows, vectors)(_rows(a, by_rows))
+    if not in_rows:
+        return _qr_of(by_rows, vectors)(_rows(a, by_rows))
+    q, rows, figures, verdict = _qr_in_rows_of(by_rows, vectors)(_rows(a, by_rows))
+    m, n = a.shape
+    r = rows if m == n else _rows(_typed_whole(rows, by_rows)[:n], by_rows)
+    return q, r, figures, verdict
+
+
+def _typed_whole(rows: jax.Array, cut: Cut | None) -> jax.Array:
+    """For a slice of rows: where types say where arrays lie, they do so of even parts alone."""
+    return all_rows(rows, cut) if cut is not None and cut.explicit else rows
 
 
 @functools.cache

@@ -37,7 +37,12 @@ def find_on_gpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
     return usual(a) if is_tall else _find(usual, a, vectors)
 
 
-def _find(usual: Usual, a: jax.Array, vectors: bool) -> Arrays:
+def find_in_rows(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
+    """Likewise of `qr_in_rows`, for a that is nearly square."""
+    return _find(usual, a, vectors, rows=len(a))
+
+
+def _find(usual: Usual, a: jax.Array, vectors: bool, rows: int | None = None) -> Arrays:
     fine, safe = looked_at(a)
     q, r = lax.linalg.qr(safe, full_matrices=False)
     pivots = jnp.diag(r)
@@ -54,4 +59,5 @@ def _find(usual: Usual, a: jax.Array, vectors: bool) -> Arrays:
     fine &= is_orthonormal(orthogonality, len(r)) & jnp.all(jnp.isfinite(r))
     figures = jnp.stack([residual, orthogonality])
     figures = figures if vectors else jnp.full_like(figures, -1)
+    r = r if rows is None else jnp.pad(r, [(0, rows - len(r)), (0, 0)])
     return unless(fine, (q, r, figures, no_complaint()), usual, a)

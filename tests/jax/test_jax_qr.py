@@ -252,6 +252,57 @@ def test_qr_keeps_the_rows_of_q_where_those_of_a_are():
     ] * DEVICES
 
 
+@pytest.mark.devices
+@every_dtype
+@pytest.mark.parametrize("way", ("eager", "jit", "explicit", "inside"))
+@pytest.mark.parametrize("shape", ((M, M), (M, M - DEVICES), (M + 1, M), (4 * M, 4 * M)))
+def test_qr_of_a_nearly_square_matrix_is_the_only_one(shape, way, dtype):
+    m, n = shape
+    a = matrix(m, n, dtype)
+    if m % DEVICES and way in ("explicit", "inside"):
+        pytest.skip("rows that are not cut evenly")
+    if way == "inside":
+        specs = {"in_specs": P("x", None), "out_specs": (P("x", None), P()), "check_vma": False}
+        factor = functools.partial(shardsolve.qr, axis_name="x")
+        q, r = jax.jit(jax.shard_map(factor, mesh=row_mesh(), **specs))(a)
+    else:
+        run, place = WAYS[way]
+        q, r = run(shardsolve.qr)(place(a))
+    assert q.shape == a.shape and r.shape == (n, n)
+    assert close((q, r), positive(*np.linalg.qr(a)), 1e5)
+    assert (np.tril(np.asarray(r), -1) == 0).all()
+
+
+@pytest.mark.devices
+def test_qr_of_a_nearly_square_matrix_is_nowhere_whole():
+    n = 64 * DEVICES
+    a = put(matrix(n, n), row_mesh(), "x", None)
+    q, r = jax.jit(shardsolve.qr)(a)
+    assert q.sharding.is_equivalent_to(a.sharding, 2)
+    assert r.sharding.is_equivalent_to(a.sharding, 2)
+    assert (np.asarray(shardsolve.qr(a, "r")) == np.asarray(r)).all()
+    assert largest_collective(compiled_text(shardsolve.qr, a)) < a.size // DEVICES
+    some = matrix(n, n - DEVICES)
+    q, r = jax.jit(shardsolve.qr)(put(some, row_mesh(), "x", None))
+    assert close((q, r), positive(*np.linalg.qr(some)), 1e5)
+
+
+@pytest.mark.parametrize("function", OF_QR)
+@pytest.mark.parametrize("way", ("eager", "jit", "explicit"))
+@pytest.mark.parametrize("shape", ((M, M), (M, M - 4)))
+def test_qr_gradient_of_a_nearly_square_matrix_is_that_of_jnp(shape, way, function):
+    run, place = WAYS[way]
+    ours, theirs = OF_QR[function]
+    a = matrix(*shape) + 3 * np.eye(*shape)
+    gradient = run(jax.grad(scalar(ours)))(place(a), None)
+    assert close(gradient, jax.grad(scalar(theirs))(a, None), 1e7)
+
+
+def test_qr_vmap_of_a_nearly_square_matrix_is_that_of_jnp():
+    a = np.stack([matrix(8, 7, seed=seed) for seed in range(3)])
+    assert close(jax.vmap(shardsolve.qr)(a), jax.vmap(lambda a: positive(*jnp.linalg.qr(a)))(a))
+
+
 @pytest.mark.parametrize("shape", ("tall", "wide"))
 def test_qr_inside_of_a_shard_map_cut_rows_are_one_matrix(shape):
     m, n = {"tall": (M, N), "wide": (12, M)}[shape]
