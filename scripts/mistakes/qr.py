@@ -7,6 +7,7 @@ LEAST_SQUARES = "QrFamily/float64.LeastSquares_OfFullRank*"
 LSTSQ = "QrFamily/float64.Lstsq_OfEveryMatrix*"
 
 PASSES = "src/dense/qr/factor.cpp"
+DEALT = "src/dense/qr/householder.cpp"
 
 MISTAKES = (
     # The passes.
@@ -44,6 +45,77 @@ MISTAKES = (
         "for (std::int64_t r = 1; r < ranks; ++r) {",
         "for (std::int64_t r = 2; r < ranks; ++r) {",
         FACTOR,
+    ),
+    # Columns that are dealt.
+    Mistake(
+        "t for t^H while R is made",
+        DEALT,
+        "apply(rank_, rank_.update(), reflectors(step), Op::conjugate_transpose, all_.products_,",
+        "apply(rank_, rank_.update(), reflectors(step), Op::none, all_.products_,",
+        FACTOR,
+    ),
+    Mistake(
+        "t^H for t while Q is formed",
+        DEALT,
+        "apply(rank_, queue, here, Op::none, all_.products_,",
+        "apply(rank_, queue, here, Op::conjugate_transpose, all_.products_,",
+        FACTOR,
+    ),
+    Mistake(
+        "a diagonal of R that is as reflections leave it",
+        DEALT,
+        "std::signbit(entry) ? T{-1} : T{1};",
+        "T{1};",
+        FACTOR,
+    ),
+    Mistake(
+        "rows of R that are not turned behind their tile",
+        DEALT,
+        "turn(d, slab_.block(before(step), behind.begin.value(), width(step), behind.size()));",
+        "",
+        FACTOR,
+    ),
+    Mistake(
+        "columns of Q that are not turned",
+        DEALT,
+        "all_.kernels_.copy(queue, d, q.block(0, 0, count, count));",
+        "all_.kernels_.identity(queue, q.block(0, 0, count, count));",
+        FACTOR,
+    ),
+    Mistake(
+        "a next panel without its last update",
+        DEALT,
+        "all_.remaining(step - 1, columns_.columns(step)));",
+        "all_.remaining(step - 1, columns_.columns(step)).columns_from(0, 0));",
+        FACTOR,
+    ),
+    Mistake(
+        "products with V that are summed up in working precision",
+        DEALT,
+        "rows_at_once(a.rows()), v, a, tva, sums);",
+        "a.rows(), v, a, tva, sums);",
+        "QrFamily/complex128.Factor*",
+    ),
+    Mistake(
+        "a certificate without the tiles of R on the diagonal",
+        DEALT,
+        "add(square(r_, step), step, before(step));",
+        "",
+        FACTOR,
+    ),
+    Mistake(
+        "R that is not scaled back",
+        DEALT,
+        "back.begin(), back.end(), [](std::int64_t& one) { one = -one; });",
+        "back.begin(), back.end(), [](std::int64_t& one) { one = 0; });",
+        FACTOR,
+    ),
+    Mistake(
+        "R beyond the range returned",
+        "src/dense/qr/program.cpp",
+        "if (!householder.r_is_finite()) {",
+        "if (false) {",
+        "Qr.R_BeyondTheRange*",
     ),
     # Rank and singular values.
     Mistake(

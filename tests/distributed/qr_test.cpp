@@ -103,8 +103,8 @@ DenseMatrix<T> above_zeros(const std::vector<T>& r, std::int64_t rows, std::int6
 
 TYPED_TEST(QrFamily, Factor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
   using T = TypeParam;
-  // the first by passes, the others with columns dealt: one block, several, several for each rank
-  for (const auto& [m, n] : {std::pair{60, 12}, {7, 6}, {40, 24}, {75, 70}}) {
+  // three by passes, three with columns dealt: of few blocks, and of several for each rank
+  for (const auto& [m, n] : {std::pair{60, 12}, {50, 24}, {13, 6}, {7, 6}, {40, 24}, {75, 70}}) {
     auto meshes = row_meshes(m);
     for (const QrCase<T>& one : qr_zoo<T>(m, n)) {
       const LapackQr<T> lapack = lapack_qr(one.a);

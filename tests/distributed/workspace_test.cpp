@@ -183,7 +183,8 @@ TEST_P(Workspace, OfQrAndLeastSquares_IsWhatThePlanSays) {
     }
   }
   // columns that are dealt
-  const RowBlocks<double> dealt = shard_rows(right_hand_sides<double>(layout_.size(), 400, 5), layout_);
+  const RowBlocks<double> dealt =
+      shard_rows(right_hand_sides<double>(layout_.size(), 400, 5), layout_);
   const RowBlocks<double> r = shard_rows(DenseMatrix<double>(layout_.size(), 400), layout_);
   const Plan plan = plan_qr(layout_, Dtype::float64, 400);
   for (const std::int64_t taken : {taken_by([&](Mesh& mesh) { qr(mesh, dealt); }),
