@@ -170,3 +170,14 @@ def test_memory_with_donated_matrix_is_one_slab(function, axes):
         - plan.alias_size_in_bytes
     )
     assert slabs(total, n) < 1.2
+
+
+@several_devices
+@pytest.mark.parametrize("axes", ("auto", "explicit"))
+@pytest.mark.parametrize("donated", ((), (0,)))
+def test_memory_of_a_square_qr_is_a_few_slabs(donated, axes):
+    n = 48 * DEVICES
+    a = put(hermitian(n), row_mesh(explicit=axes == "explicit"), "x")
+    plan = planned(shardsolve.qr, a, donated=donated)
+    total = plan.argument_size_in_bytes + plan.temp_size_in_bytes + plan.output_size_in_bytes
+    assert slabs(total - plan.alias_size_in_bytes, n) < (3.2 if donated else 4.2)
