@@ -29,8 +29,8 @@
 #include "dense/eigh/back_transform.hpp"
 
 #include "dense/eigh/full_to_band.hpp"
-#include "dense/shared/multiply_adjoint.hpp"
 #include "dense/eigh/wait_sites.hpp"
+#include "dense/shared/multiply_adjoint.hpp"
 #include "programs/message_ring.hpp"
 #include "programs/step_flags.hpp"
 #include "runtime/band_kernels.hpp"

@@ -1,8 +1,8 @@
 #include "dense/eigh/certificate.hpp"
 
-#include "dense/shared/multiply_adjoint.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/hermitian_multiply.hpp"
+#include "dense/shared/multiply_adjoint.hpp"
 #include "programs/bytes_of.hpp"
 #include "programs/gather.hpp"
 #include "runtime/band_kernels.hpp"

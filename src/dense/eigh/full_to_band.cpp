@@ -26,8 +26,8 @@
 
 #include "dense/eigh/full_to_band.hpp"
 
-#include "dense/shared/multiply_adjoint.hpp"
 #include "dense/eigh/wait_sites.hpp"
+#include "dense/shared/multiply_adjoint.hpp"
 #include "layout/staircase.hpp"
 #include "programs/bytes_of.hpp"
 #include "programs/gather.hpp"
