@@ -710,20 +710,18 @@ TYPED_TEST(QrFamily, Factor_OnOneToFourRanks_IsTheSameButForRounding) {
 /// Columns that are equal, so that rounding is one-sided and fills all that is behind the first.
 TYPED_TEST(QrFamily, Factor_OfEqualEntriesThatAreMany_IsAsOrthonormalAsLapacks) {
   using T = TypeParam;
-  constexpr std::int64_t n = 300;
+  constexpr std::int64_t n = 540;
   DenseMatrix<T> a(n, n);
   std::fill(a.data(), a.data() + n * n, T{1});
   const LapackQr<T> lapack = lapack_qr(a);
-  for (const std::int64_t ranks : {1, 3}) {
-    Mesh mesh = make_mesh(ranks);
-    const RowBlocks<T> q = shard_rows(a, SlabLayout::even(n, ranks, 1));
-    const QrFactor<T> made = qr(mesh, q);
-    ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
-    const double orthogonal = q_ratio(whole(q));
-    EXPECT_TRUE(orthogonal <= qr_limit(q_ratio(lapack.q))) << orthogonal;
-    const double ratio = qr_ratio(a, whole(q), matrix_of(made.r, n, n));
-    EXPECT_TRUE(ratio <= qr_limit(qr_ratio(a, lapack.q, lapack.r))) << ratio;
-  }
+  Mesh mesh = make_mesh(3);
+  const RowBlocks<T> q = shard_rows(a, SlabLayout::even(n, 3, 1));
+  const QrFactor<T> made = qr(mesh, q);
+  ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+  const double orthogonal = q_ratio(whole(q));
+  EXPECT_TRUE(orthogonal <= qr_limit(q_ratio(lapack.q))) << orthogonal;
+  const double ratio = qr_ratio(a, whole(q), matrix_of(made.r, n, n));
+  EXPECT_TRUE(ratio <= qr_limit(qr_ratio(a, lapack.q, lapack.r))) << ratio;
 }
 
 TYPED_TEST(QrFamily, TwoFactorisations_GiveTheSameBits) {

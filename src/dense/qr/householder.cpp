@@ -47,7 +47,10 @@ using runtime::Op;
 /// Rows of V and a whose product is summed up in working precision: terms that are equal, as those
 /// of columns of ones are, make errors that grow with their number. Beyond that sums are of twice
 /// the precision; of 75 x 70 ones 13 u were left in a column without.
-std::int64_t rows_at_once(std::int64_t rows) { return std::max<std::int64_t>(rows / 16, 8); }
+std::int64_t rows_at_once(std::int64_t rows) {
+  constexpr std::int64_t many = 512;  // where LAPACK, too, works in blocks; products cost less
+  return std::max<std::int64_t>(rows < many ? rows / 16 : rows / 4, 8);
+}
 
 /// Panels in memory while they are made: one being used, one arriving, one being made.
 constexpr std::int64_t slots_of_panels = 3;
