@@ -43,7 +43,7 @@ QrFactor<T> factor_on(Mesh& mesh, const RowBlocks<T>& a, const std::optional<Row
                             "needed; of fewer rows take the adjoint, or least_squares",
                             a.layout().size(), a.columns()));
   }
-  const bool dealt = is_dealt(a.layout().size(), a.columns(), mesh.memory());
+  const bool dealt = is_dealt(a.layout().size(), a.columns());
   const auto found = std::make_shared<QrFactor<T>>();
   const programs::PublicCall call{"qr", mesh, a.layout(),
                                   dealt ? plan_dealt(a.layout(), dtype_of<T>, a.columns())

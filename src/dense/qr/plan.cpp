@@ -89,7 +89,7 @@ Plan plan_dealt(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
 }  // namespace dense::qr
 
 Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
-  return dense::qr::is_dealt(layout.size(), columns, Memory::host)
+  return dense::qr::is_dealt(layout.size(), columns)
              ? dense::qr::plan_dealt(layout, dtype, columns)
              : dense::qr::plan_by_passes(layout, dtype, columns);
 }

@@ -26,10 +26,8 @@ struct Request {
 };
 
 /// Whether columns are dealt: where CholeskyQR would take more operations than reflections, which
-/// is where R is more than half of A. Not on GPUs, until it has run there.
-constexpr bool is_dealt(std::int64_t rows, std::int64_t columns, Memory memory) {
-  return memory == Memory::host && rows < 2 * columns;
-}
+/// is where R is more than half of A.
+constexpr bool is_dealt(std::int64_t rows, std::int64_t columns) { return rows < 2 * columns; }
 
 /// What is asked of a factorisation.
 template <Scalar T>

@@ -45,11 +45,18 @@ __global__ void __launch_bounds__(threads)
   const W difference = sum_of(first, from_real<W>(-beta));
   const double squared = square(difference);
   const W inverse = scaled(conjugate(difference), 1 / squared);
+  double squares = 0;
   for (std::int64_t i = j + 1 + threadIdx.x; i < a.rows; i += threads) {
-    a(i, j) = rounded<E>(product_of(scaled(widened(a(i, j)), unit), inverse));
+    const E v = rounded<E>(product_of(scaled(widened(a(i, j)), unit), inverse));
+    squares += square(widened(v));
+    a(i, j) = v;
   }
+  squares = block_sum(squares);
   if (threadIdx.x == 0) {
-    scales[j] = scaled(difference, -1 / beta);
+    // Rounding of equal entries all goes to one side. With a tau that fits the v that there is,
+    // |tau|^2 v^H v = 2 Re tau, the reflection is unitary all the same.
+    const W tau = scaled(difference, -1 / beta);
+    scales[j] = scaled(tau, 2 * real(tau) / (square(tau) * (1 + squares)));
     a(j, j) = rounded<E>(from_real<W>(beta / unit));
   }
 }
