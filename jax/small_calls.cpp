@@ -2,7 +2,12 @@
 
 #include "runtime/host/blas.hpp"
 
+#include <shardsolve/error.hpp>
+#include <shardsolve/plan.hpp>
+
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 namespace shardsolve::jax {
@@ -46,6 +51,37 @@ void do_usual_call(std::string_view name, Job job, std::initializer_list<void*> 
     std::memcpy(to, from, bytes_of(job.row->buffers.at(job.row->copy->to), job));
   }
   do_call(job, {seat});
+}
+
+runtime::SmallSystems on_gpu(const LocalTask& task, runtime::SmallStep step, std::int64_t n) {
+  runtime::SmallSystems call{.step = step, .dtype = task.dtype, .batch = task.batch, .n = n};
+  const FactorRecord record = record_of_one(task, n);
+  static_assert(sizeof(call.head) == offsetof(FactorRecord, norm_of_a) &&
+                sizeof(Verdict) / sizeof(std::int32_t) == runtime::SmallSystems::verdict_words);
+  std::memcpy(call.head, &record, sizeof(call.head));
+  return call;
+}
+
+runtime::SmallItems items_on_gpu(const LocalTask& task, BufferIndex buffer, std::size_t element) {
+  const LocalTask::Buffer& from = task.at(buffer);
+  const auto bytes = from.length * static_cast<std::int64_t>(element);
+  if (from.items.empty()) {
+    return {from.data, bytes};
+  }
+  if (std::any_of(from.items.begin(), from.items.end(),
+                  [](std::int64_t own) { return own != 0; })) {
+    throw Error(ErrorKind::internal, "internal: an operand that some of a batch share");
+  }
+  return {from.data, 0};
+}
+
+FactorRecord record_of_one(const LocalTask& task, std::int64_t n) {
+  FactorRecord record;
+  record.n = static_cast<std::int32_t>(n);
+  record.devices = 1;
+  record.ranks = 1;
+  record.tile = static_cast<std::int32_t>(default_tile(n, 1, task.dtype));
+  return record;
 }
 
 }  // namespace shardsolve::jax

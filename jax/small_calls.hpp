@@ -1,10 +1,13 @@
-/// What calls for small systems on one CPU device share: each matrix of a batch by itself, in XLA's
-/// threads.
+/// What calls for small systems on one device share: on a CPU device each matrix of a batch by
+/// itself, in XLA's threads, on a GPU all of them by one kernel.
 #pragma once
 
 #include "jax/calls.hpp"
 #include "jax/local_task.hpp"
+#include "jax/records.hpp"
+#include "runtime/small_systems.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -24,5 +27,13 @@ void each_item(const LocalTask& task, std::int64_t n,
 /// the order of its row. `options`: those of the call that are not left unset.
 void do_usual_call(std::string_view name, Job job, std::initializer_list<void*> buffers,
                    std::initializer_list<std::pair<std::string_view, OptionValue>> options = {});
+
+/// A step for all of the batch on a GPU, for the caller to fill in: what a buffer has goes to
+/// items_on_gpu(). What is left undecided is the caller's of this call.
+runtime::SmallSystems on_gpu(const LocalTask& task, runtime::SmallStep step, std::int64_t n);
+/// Elements of so many bytes.
+runtime::SmallItems items_on_gpu(const LocalTask& task, BufferIndex buffer, std::size_t element);
+/// The record of a factor that one device has made of one matrix, but for its numbers.
+FactorRecord record_of_one(const LocalTask& task, std::int64_t n);
 
 }  // namespace shardsolve::jax

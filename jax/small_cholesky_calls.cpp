@@ -6,7 +6,6 @@
 #include "jax/small_calls.hpp"
 
 #include <shardsolve/error.hpp>
-#include <shardsolve/plan.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +19,8 @@ namespace shardsolve::jax {
 namespace {
 
 // The results of cholesky_factor and cholesky_solve on one device, for each matrix of a batch. The
-// first result's dimensions tell the batch. The memory of a becomes the slab.
+// first result's dimensions tell the batch. The memory of a becomes the slab, on a CPU device. On a
+// GPU what would be left to the usual call is left undecided.
 constexpr CallBuffers small_factor_buffers = {
     .operands = {vectors("a")},
     .results = {any("diagonal", Element::real), vectors("slab"),
@@ -39,6 +39,16 @@ void factor_small_ones(const LocalTask& task) {
   task.require_length(at["slab"], n * n);
   task.require_length(at["log_determinant"], 1);
   task.require_length(at["record"], words<FactorRecord>);
+  if (task.stream) {
+    runtime::SmallSystems call = on_gpu(task, runtime::SmallStep::cholesky_factor, n);
+    call.a = items_on_gpu(task, at["a"], sizeof(T));
+    call.diagonal = items_on_gpu(task, at["diagonal"], sizeof(Real));
+    call.slab = items_on_gpu(task, at["slab"], sizeof(T));
+    call.log = items_on_gpu(task, at["log_determinant"], sizeof(Real));
+    call.record = items_on_gpu(task, at["record"], sizeof(std::int32_t));
+    task.stream->run(call);
+    return;
+  }
   if (task.at(at["a"]).data != task.at(at["slab"]).data) {
     throw Error(ErrorKind::internal,
                 "internal: XLA gave a factor memory of its own where it was to have the matrix's");
@@ -51,11 +61,7 @@ void factor_small_ones(const LocalTask& task) {
     void* const words = task.item(at["record"], item, sizeof(std::int32_t));
     if (!watched) {
       if (const auto made = dense::cholesky::factor_small<T>(MatrixView<T>(slab, n, n), diagonal)) {
-        FactorRecord record;
-        record.n = static_cast<std::int32_t>(n);
-        record.devices = 1;
-        record.ranks = 1;
-        record.tile = static_cast<std::int32_t>(default_tile(n, 1, task.dtype));
+        FactorRecord record = record_of_one(task, n);
         record.set_norm(made->norm);
         write(record, words);
         *log = static_cast<Real>(made->log_determinant);
@@ -79,6 +85,19 @@ void solve_small_ones(const LocalTask& task) {
   task.require_length(at["verdict"], words<Verdict>);
   task.require_length(at["x"], columns * n);
   task.require_length(at["error"], 1);
+  if (task.stream) {
+    runtime::SmallSystems call = on_gpu(task, runtime::SmallStep::cholesky_solve, n);
+    call.columns = columns;
+    call.slab = items_on_gpu(task, at["slab"], sizeof(T));
+    call.diagonal = items_on_gpu(task, at["diagonal"], sizeof(Real));
+    call.record = items_on_gpu(task, at["record"], sizeof(std::int32_t));
+    call.b = items_on_gpu(task, at["b"], sizeof(T));
+    call.verdict = items_on_gpu(task, at["verdict"], sizeof(std::int32_t));
+    call.x = items_on_gpu(task, at["x"], sizeof(T));
+    call.errors = items_on_gpu(task, at["error"], sizeof(Real));
+    task.stream->run(call);
+    return;
+  }
   const bool small = columns <= most_small_columns && !is_watched();
   each_item(task, n, [&](std::int64_t item) {
     auto* const slab = static_cast<T*>(task.item(at["slab"], item, sizeof(T)));

@@ -5,8 +5,6 @@
 #include "jax/session.hpp"
 #include "jax/small_calls.hpp"
 
-#include <shardsolve/plan.hpp>
-
 #include <cstdint>
 
 namespace shardsolve::jax {
@@ -14,7 +12,8 @@ namespace small_lu {
 namespace {
 
 // The results of lu_factor and lu_solve on one device, for each matrix of a batch. The first
-// result's dimensions tell the batch. As there, C = A^T is what is factored.
+// result's dimensions tell the batch. As there, C = A^T is what is factored. On a GPU what would be
+// left to the usual call is left undecided.
 constexpr CallBuffers small_factor_buffers = {
     .operands = {vectors("a")},
     .results = {any("rows", Element::words), vectors("slab"), any("sign", Element::matrix),
@@ -34,6 +33,17 @@ void factor_small_ones(const LocalTask& task) {
   task.require_length(at["sign"], 1);
   task.require_length(at["log_modulus"], 1);
   task.require_length(at["record"], words<LuRecord>);
+  if (task.stream) {
+    runtime::SmallSystems call = on_gpu(task, runtime::SmallStep::lu_factor, n);
+    call.a = items_on_gpu(task, at["a"], sizeof(T));
+    call.rows = items_on_gpu(task, at["rows"], sizeof(std::int32_t));
+    call.slab = items_on_gpu(task, at["slab"], sizeof(T));
+    call.sign = items_on_gpu(task, at["sign"], sizeof(T));
+    call.log = items_on_gpu(task, at["log_modulus"], sizeof(Real));
+    call.record = items_on_gpu(task, at["record"], sizeof(std::int32_t));
+    task.stream->run(call);
+    return;
+  }
   const bool watched = is_watched();
   each_item(task, n, [&](std::int64_t item) {
     auto* const a = static_cast<T*>(task.item(at["a"], item, sizeof(T)));
@@ -46,10 +56,7 @@ void factor_small_ones(const LocalTask& task) {
       if (const auto made = dense::lu::factor_small<T>(MatrixView<const T>(a, n, n),
                                                        MatrixView<T>(slab, n, n), rows)) {
         LuRecord record;
-        record.factor.n = static_cast<std::int32_t>(n);
-        record.factor.devices = 1;
-        record.factor.ranks = 1;
-        record.factor.tile = static_cast<std::int32_t>(default_tile(n, 1, task.dtype));
+        record.factor = record_of_one(task, n);
         record.factor.set_norm(made->one_norm);
         record.inf_norm = ScaledWords::of(made->inf_norm);
         record.growth = ScaledWords::of({made->growth, 0});
@@ -76,6 +83,21 @@ void solve_small_ones(const LocalTask& task) {
   task.require_length(at["verdict"], words<Verdict>);
   task.require_length(at["x"], columns * n);
   task.require_length(at["errors"], 2);
+  if (task.stream) {
+    runtime::SmallSystems call = on_gpu(task, runtime::SmallStep::lu_solve, n);
+    call.columns = columns;
+    call.adjoint = task.option<bool>("adjoint");
+    call.slab = items_on_gpu(task, at["slab"], sizeof(T));
+    call.a = items_on_gpu(task, at["a"], sizeof(T));
+    call.rows = items_on_gpu(task, at["rows"], sizeof(std::int32_t));
+    call.record = items_on_gpu(task, at["record"], sizeof(std::int32_t));
+    call.b = items_on_gpu(task, at["b"], sizeof(T));
+    call.verdict = items_on_gpu(task, at["verdict"], sizeof(std::int32_t));
+    call.x = items_on_gpu(task, at["x"], sizeof(T));
+    call.errors = items_on_gpu(task, at["errors"], sizeof(Real));
+    task.stream->run(call);
+    return;
+  }
   const bool small = columns <= most_small_columns && !is_watched();
   // conj(A^H) is C as it is
   const bool adjoint = task.option<bool>("adjoint");

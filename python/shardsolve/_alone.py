@@ -24,6 +24,17 @@ Arrays = tuple[jax.Array, ...]
 Usual = Callable[..., Arrays]
 
 
+# Of right-hand sides; of more XLA's routines are faster than eight warps.
+MOST_COLUMNS_OF_A_BLOCK = 16
+# Beyond that XLA's routines took less time on an H200; runtime/small_systems.hpp has the same.
+_MOST_ROWS_OF_A_BLOCK = 64
+
+
+def fits_a_block(n: int) -> bool:
+    """Whether a block of a GPU's threads factors such a matrix, and solves, in its own memory."""
+    return n <= _MOST_ROWS_OF_A_BLOCK
+
+
 def unless(fine: jax.Array, found: Arrays, usual: Usual, *arguments: jax.Array) -> Arrays:
     """`found` where it is fine, elsewhere the usual call's results, one after the other."""
 

@@ -460,7 +460,7 @@ FACTOR = Call(
     empty=(0, 0, 0, EMPTY_FACTOR),
     alone={
         "cpu": Alone(_cholesky_alone.MOST_ROWS_ON_CPU, _cholesky_alone.factor_on_cpu),
-        "cuda": Alone(_cholesky_alone.MOST_ROWS_ON_GPU, _cholesky_alone.factor_by_xla),
+        "cuda": Alone(_cholesky_alone.MOST_ROWS_ON_GPU, _cholesky_alone.factor_on_gpu),
     },
     batches=True,
     from_columns=_from_columns,
@@ -491,7 +491,7 @@ _SOLVE = Call(
     empty=(0, 0, 0),
     alone={
         "cpu": Alone(_cholesky_alone.MOST_ROWS_ON_CPU, _cholesky_alone.solve_on_cpu),
-        "cuda": Alone(_cholesky_alone.MOST_ROWS_ON_GPU, _cholesky_alone.solve_by_xla),
+        "cuda": Alone(_cholesky_alone.MOST_ROWS_ON_GPU, _cholesky_alone.solve_on_gpu),
     },
     batches=True,
 )
@@ -504,7 +504,7 @@ _LU_FACTOR = Call(
     empty=(0, 0, 1, 0, EMPTY_LU),
     alone={
         "cpu": Alone(_lu_alone.MOST_ROWS_ON_CPU, _lu_alone.factor_on_cpu),
-        "cuda": Alone(_lu_alone.MOST_ROWS_ON_GPU, _lu_alone.factor_by_xla),
+        "cuda": Alone(_lu_alone.MOST_ROWS_ON_GPU, _lu_alone.factor_on_gpu),
     },
     batches=True,
 )
@@ -515,7 +515,7 @@ _LU_SOLVE = Call(
     empty=(0, 0, 0),
     alone={
         "cpu": Alone(_lu_alone.MOST_ROWS_ON_CPU, _lu_alone.solve_on_cpu),
-        "cuda": Alone(_lu_alone.MOST_ROWS_ON_GPU, _lu_alone.solve_by_xla),
+        "cuda": Alone(_lu_alone.MOST_ROWS_ON_GPU, _lu_alone.solve_on_gpu),
     },
     batches=True,
 )

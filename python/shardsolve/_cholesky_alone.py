@@ -1,7 +1,8 @@
 """Small Hermitian positive definite systems on a device that is alone, one or a batch of them.
 
 On the CPU a local call of the library solves such a system in XLA's thread, a batch in all of them.
-On a GPU XLA's own routines do, batched; see `_alone`.
+On a GPU one block of a kernel of the library does, or, with more rows, XLA's own routines, batched;
+see `_alone`.
 
 All functions here take and give what the calls `cholesky_factor` and `cholesky_solve` do, or a
 batch of that.
@@ -18,11 +19,13 @@ from jax import lax
 from shardsolve import _local
 from shardsolve._alone import (
     FINE,
+    MOST_COLUMNS_OF_A_BLOCK,
     Arrays,
     Usual,
     adjoint_of,
     column_errors,
     factor_record,
+    fits_a_block,
     is_in_range,
     made_alone,
     times_power,
@@ -60,6 +63,35 @@ def solve_on_cpu(
         lengths=(VERDICT_WORDS, (k, n), 1),
     )
     return adjoint_of(x), verdict, error
+
+
+def factor_on_gpu(usual: Usual, a: jax.Array) -> Arrays:
+    """By a block for each matrix, if they fit there."""
+    n = a.shape[-1]
+    if not fits_a_block(n):
+        return factor_by_xla(usual, a)
+    diagonal, slab, log_determinant, record = _local.call(
+        "small_cholesky_factor", a, lengths=(n, (n, n), 1, FACTOR_WORDS), recorded=True
+    )
+    return unless(record[..., 0] == 0, (slab, diagonal, log_determinant, record), usual, a)
+
+
+def solve_on_gpu(
+    usual: Usual, slab: jax.Array, diagonal: jax.Array, record: jax.Array, b: jax.Array
+) -> Arrays:
+    """Likewise, a warp for each right-hand side."""
+    n, k = b.shape[-2:]
+    given = slab, diagonal, record, b
+    if not fits_a_block(n) or k > MOST_COLUMNS_OF_A_BLOCK:
+        return solve_by_xla(usual, *given)
+    verdict, x, error = _local.call(
+        "small_cholesky_solve",
+        *(slab, diagonal, record, adjoint_of(b)),
+        lengths=(VERDICT_WORDS, (k, n), 1),
+        recorded=True,
+        strided=True,
+    )
+    return unless(verdict[..., 0] == 0, (adjoint_of(x), verdict, error), usual, *given)
 
 
 def factor_by_xla(usual: Usual, a: jax.Array) -> Arrays:

@@ -1,7 +1,8 @@
 """Small general systems on a device that is alone, one or a batch of them.
 
 On the CPU a local call of the library solves such a system in XLA's thread, a batch in all of them.
-On a GPU XLA's own routines do, batched; see `_alone`.
+On a GPU one block of a kernel of the library does, or, with more rows, XLA's own routines, batched;
+see `_alone`.
 
 All functions here take and give what the calls `lu_factor` and `lu_solve` do, or a batch of that.
 A slab's rows are columns of C = A^T: it is (L U)^T for P C = L U.
@@ -17,11 +18,13 @@ from shardsolve import _local
 from shardsolve._alone import (
     EXACT,
     FINE,
+    MOST_COLUMNS_OF_A_BLOCK,
     Arrays,
     Usual,
     adjoint_of,
     column_errors,
     factor_record,
+    fits_a_block,
     is_in_range,
     made_alone,
     scaled_words,
@@ -66,6 +69,43 @@ def solve_on_cpu(
         **options,
     )
     return adjoint_of(x), verdict, errors
+
+
+def factor_on_gpu(usual: Usual, a: jax.Array) -> Arrays:
+    """By a block for each matrix, if they fit there."""
+    n = a.shape[-1]
+    if not fits_a_block(n):
+        return factor_by_xla(usual, a)
+    rows, slab, *rest, record = _local.call(
+        "small_lu_factor", a, lengths=(n, (n, n), 1, 1, len(EMPTY_LU)), recorded=True
+    )
+    return unless(record[..., 0] == 0, (slab, rows, *rest, record), usual, a)
+
+
+def solve_on_gpu(
+    usual: Usual,
+    slab: jax.Array,
+    a: jax.Array,
+    rows: jax.Array,
+    record: jax.Array,
+    b: jax.Array,
+    *,
+    adjoint: bool,
+) -> Arrays:
+    """Likewise, a warp for each right-hand side."""
+    n, k = b.shape[-2:]
+    given = slab, a, rows, record, b
+    if not fits_a_block(n) or k > MOST_COLUMNS_OF_A_BLOCK:
+        return solve_by_xla(usual, *given, adjoint=adjoint)
+    verdict, x, errors = _local.call(
+        "small_lu_solve",
+        *(slab, a, rows, record, adjoint_of(b)),
+        lengths=(VERDICT_WORDS, (k, n), 2),
+        recorded=True,
+        strided=True,
+        adjoint=adjoint,
+    )
+    return unless(verdict[..., 0] == 0, (adjoint_of(x), verdict, errors), usual, *given)
 
 
 def factor_by_xla(usual: Usual, a: jax.Array) -> Arrays:

@@ -178,6 +178,12 @@ void CudaStream::fixed_dot(const runtime::DotCall& call) const {
   dot_on(device, handle, &call);
 }
 
+void CudaStream::run(const runtime::SmallSystems& call) const {
+  using Run = void(int, void*, const runtime::SmallSystems*);
+  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_small_systems");
+  run_on(device, handle, &call);
+}
+
 void CudaStream::run(const krylov::LocalCall& call) const {
   using Run = void(int, void*, const krylov::LocalCall*);
   static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_krylov");

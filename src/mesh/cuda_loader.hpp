@@ -8,6 +8,7 @@
 #include "mesh/cuda_options.hpp"
 #include "mesh/cuda_process_options.hpp"
 #include "runtime/fixed_dot.hpp"
+#include "runtime/small_systems.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -60,8 +61,10 @@ struct CudaStream {
   bool is_done() const;
   /// Enqueues a dot product with all its memory on this GPU, and does not wait.
   void fixed_dot(const runtime::DotCall& call) const;
-  /// Likewise a part of a Krylov solve, and a product with a sparse matrix. What is passed lies on
-  /// the host and may go at once; what it points to lies on this GPU.
+  /// Likewise a step for small systems, a part of a Krylov solve, and a product with a sparse
+  /// matrix. What is passed lies on the host and may go at once; what it points to lies on this
+  /// GPU.
+  void run(const runtime::SmallSystems& call) const;
   void run(const krylov::LocalCall& call) const;
   void run(const sparse::LocalProduct& product) const;
 };

@@ -33,8 +33,9 @@ MOST_ROWS = _cholesky_alone.MOST_ROWS_ON_CPU
 
 @pytest.fixture(params=("own", "by_xla"))
 def way(request, monkeypatch):
-    """What the platform does, and what GPUs do, here too."""
+    """What the platform does, and what GPUs do by XLA's routines, here too."""
     if request.param == "by_xla":
+        monkeypatch.setattr(_alone, "_MOST_ROWS_OF_A_BLOCK", 0)
         for call in (
             *(_calls.FACTOR, _calls._SOLVE, _calls._EIGH),
             *(_calls._LU_FACTOR, _calls._LU_SOLVE),

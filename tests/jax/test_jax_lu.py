@@ -429,7 +429,7 @@ def test_lu_in_place_factor_serves_as_one_that_keeps_its_matrix(dtype):
         assert close(x, np.linalg.solve(matrix, b), 1e4)
         many = jax.vmap(lambda b, trans=trans: shardsolve.lu_solve(factor, b, trans))(b.T)
         assert close(many.T, x, 1e4)
-    assert shardsolve.det(factor) == shardsolve.det(usual)
+    assert close(shardsolve.det(factor), shardsolve.det(usual), 1e2)
     assert shardsolve.cond(factor, 1) == shardsolve.cond(usual, 1)
     assert close(shardsolve.inv(factor), np.linalg.inv(a), 1e4)
     gradient = jax.grad(lambda b: jnp.sum(jnp.abs(shardsolve.lu_solve(factor, b)) ** 2))(b)

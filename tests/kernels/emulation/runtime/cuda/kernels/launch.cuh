@@ -27,6 +27,11 @@ using std::min;
 using std::scalbn;
 using std::sqrt;
 
+template <class Real>
+Real rsqrt(Real x) {
+  return 1 / std::sqrt(x);
+}
+
 inline void __syncthreads() { shardsolve::emulation::wait_for_block(); }
 inline void __syncwarp() { shardsolve::emulation::wait_for_warp(); }
 
