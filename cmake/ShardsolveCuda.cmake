@@ -6,7 +6,7 @@
 
 # nvcc's flags for the kernels of one folder below src/runtime/cuda/kernels, beside those of all. "<folder>: <flag>..." a
 # line. Where bits are to be those of the CPU, what is fused is written so.
-set(cuda_folder_flags "dot: --fmad=false" "krylov: --fmad=false" "sparse: --fmad=false"
+set(cuda_folder_flags "dot: --fmad=false" "krylov: --fmad=false" "qr: --fmad=false" "sparse: --fmad=false"
                       "tridiagonal: --fmad=false --expt-relaxed-constexpr")
 # What clang calls them; constexpr functions are for GPUs, too, without being asked.
 set(clang_flags "--fmad=false: -ffp-contract=off" "--expt-relaxed-constexpr: ")
@@ -127,6 +127,11 @@ if(cuda_by_clang)
   # Drivers before 12.4 do not read what fatbinary makes smaller by default.
   target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 -O3 -g0 -Wno-unused-command-line-argument
                                                          "SHELL:-Xcuda-fatbinary --compress-mode=speed")
+  # What a function of a kernel keeps in arrays is in registers only where that function is inlined, which nvcc does
+  # without a limit. Krylov's kernels have no such arrays, and a state machine that would be there many times.
+  set(inlined_kernels ${cuda_kernels})
+  list(FILTER inlined_kernels EXCLUDE REGEX "/krylov/[^/]*$")
+  set_property(SOURCE ${inlined_kernels} APPEND_STRING PROPERTY COMPILE_FLAGS " -mllvm -inline-threshold=5000")
 else()
   target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 $<$<NOT:$<CONFIG:Release>>:-lineinfo> --diag-suppress=554)
 endif()
