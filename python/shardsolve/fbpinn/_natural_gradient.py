@@ -213,7 +213,7 @@ class _Training:
         self.shifts: list[float] = []
         self.seconds = {"setup": time.perf_counter() - begin, "compile": 0.0, "steps": 0.0}
         self.seconds["held_out"] = 0.0
-        self._begin, self._block_begin = begin, (0, time.perf_counter())
+        self._begin, self._told = begin, (0, 0.0)
 
     def _parameters(self, trained: list) -> Parameters:
         """All of them, those that cannot be trained too."""
@@ -252,17 +252,20 @@ class _Training:
 
     def progress(self) -> Progress:
         """Where it is, for callbacks; steps a second are those since the last one."""
-        step, now = len(self.losses), time.perf_counter()
-        first, since = self._block_begin
-        rate = (step - first) / max(now - since, 1e-9)
+        step, seconds = len(self.losses), self.seconds["steps"]
+        first, before = self._told
+        # The first step of all compiles, and is no measure.
+        timed = step - max(first, 1), seconds - before
+        if timed[0] == 0:
+            timed = 1, self.seconds["compile"]
+        rate = timed[0] / max(timed[1], 1e-9)
+        self._told = step, seconds
         parameters = self._spread()
-        held = float(self._between(parameters).sum())
-        self._block_begin = step, time.perf_counter()
         return Progress(
             step,
             self.how.steps,
             self.losses[-1],
-            held,
+            float(self._between(parameters).sum()),
             rate,
             time.perf_counter() - self._begin,
             (self.how.steps - step) / rate,
