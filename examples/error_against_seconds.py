@@ -198,7 +198,7 @@ class Helmholtz:
 
     def problem(self, size: Size) -> fb.Problem:
         def equation(x, u):
-            return u.xx + u.yy + u.v + (17 * jnp.pi**2 - 1) * self.exact(x)
+            return (u.xx + u.yy + u.v) / (17 * jnp.pi**2 - 1) + self.exact(x)
 
         return fb.Problem(
             boxes_on((Axis(-1, 1), Axis(-1, 1)), size.counts),
@@ -353,7 +353,7 @@ class Poisson:
 
     def problem(self, size: Size) -> fb.Problem:
         def equation(x, u):
-            return u.xx + u.yy + 2 * jnp.pi**2 * self.exact(x)
+            return (u.xx + u.yy) / (2 * jnp.pi**2) + self.exact(x)
 
         return fb.Problem(
             boxes_on((Axis(0, 1), Axis(0, 1)), size.counts),
