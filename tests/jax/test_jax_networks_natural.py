@@ -10,6 +10,7 @@ import pytest
 import shardsolve
 import shardsolve.fbpinn as fb
 from shardsolve.fbpinn._pointwise import Pointwise
+from shardsolve.natural import _optimiser
 
 pytestmark = [pytest.mark.filterwarnings("error::shardsolve.fbpinn.TrainingWarning")]
 
@@ -240,6 +241,28 @@ def test_callbacks_see_the_last_steps_of_a_short_training():
     assert seen[-1].held_out_loss == run.outcome.held_out_loss
 
 
+def test_shift_that_adapts_follows_the_lengths_of_steps():
+    how = fb.NaturalGradient(steps=12, shift=1e-3, adapt=True)
+    outcome = poisson(6, [8]).train(how).outcome
+    lengths = np.array(outcome.lengths[:-1])
+    factors = np.where(lengths >= 1 / 4, 1 / 4, np.where(lengths < 1 / 8, 4, 1))
+    assert np.allclose(outcome.shifts, 1e-3 * np.cumprod([1, *factors]))
+    assert {1 / 4, 4} <= set(factors)
+
+
+def test_training_whose_shift_adapts_ends_after_eight_steps_that_lead_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def nowhere(self, x, trials):
+        return self.loss(self.theta), jnp.zeros(())
+
+    monkeypatch.setattr(_optimiser._System, "search", nowhere)
+    with pytest.warns(fb.TrainingWarning, match="no length of a step made it smaller"):
+        outcome = poisson(4, [3]).train(fb.NaturalGradient(shift=1e-3, adapt=True)).outcome
+    assert outcome.ended == "length" and len(outcome.lengths) == 8
+    assert np.allclose(outcome.shifts, 1e-3 * 4.0 ** np.arange(8))
+
+
 def test_residual_that_is_not_finite_is_named():
     problem = fb.Problem(
         fb.Boxes([(0, 1)], (1,)),
@@ -259,6 +282,7 @@ def test_residual_that_is_not_finite_is_named():
         ({"trials": 1.5}, "trials=1.5 given"),
         ({"chunk": 0}, "chunk=0 given"),
         ({"block": 0}, "block=0 given"),
+        ({"adapt": 1}, "adapt=1 given: True or False"),
     ),
 )
 def test_option_that_does_not_fit_is_refused(given, words):

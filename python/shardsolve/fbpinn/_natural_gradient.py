@@ -31,6 +31,7 @@ from shardsolve.fbpinn._summary import terms_far_above
 from shardsolve.fbpinn._train import TrainingWarning, train_on
 
 _SHORT = 1e-3  # a median length below this is told
+_PATIENCE = 8  # steps in a row that lead nowhere, each with a larger shift
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,10 @@ class NaturalGradient:
         shift: Positive; where rounding eats it, it is multiplied by ten. A small one makes the loss
             smaller in the end; where all lengths are small from the beginning (`lengths`, and a
             warning), begin with a larger one, and go on from there (`train(start=run)`).
+        adapt: `shift` is that of the first step, and each step has a smaller one than the last, or
+            a larger one where that was short (`shardsolve.natural.natural_gradient`): where lengths
+            are small at first. Begin with a large one then, such as 1e-3. Where a shift is known to
+            be good, to keep it leads to smaller losses.
         momentum: From 0 to less than 1: how much of the last step the next one is drawn to.
         trials: Lengths that are tried of each step: 1, 1/2, 1/4, ...
         chunk: Of each equation so many points whose derivatives are held at a time. By default all
@@ -57,6 +62,7 @@ class NaturalGradient:
 
     steps: int = 200
     shift: float = 1e-12
+    adapt: bool = False
     momentum: float = 0.0
     trials: int = 20
     chunk: int | None = None
@@ -68,6 +74,8 @@ class NaturalGradient:
             if name != "chunk" or self.chunk is not None:
                 object.__setattr__(self, name, whole(name, getattr(self, name), words))
         words = "a number above 0 is accepted"
+        if not isinstance(self.adapt, (bool, np.bool_)):
+            raise TypeError(f"adapt={described(self.adapt)} given: True or False is accepted")
         real("shift", self.shift, words, lambda value: np.isfinite(value) and value > 0)
         words = "a number from 0 to less than 1 is accepted"
         real("momentum", self.momentum, words, lambda value: 0 <= value < 1)
@@ -205,7 +213,13 @@ class _Training:
         self._batches = [_placed(batch, mesh) for batch in self.pointwise.batches]
         functions = [self._of_trained(function) for function in self.pointwise.functions]
         self._optimiser = natural.natural_gradient(
-            functions, how.shift, how.momentum, chunk=how.chunk, trials=how.trials, mesh=mesh
+            functions,
+            how.shift,
+            how.momentum,
+            chunk=how.chunk,
+            trials=how.trials,
+            adapt=bool(how.adapt),
+            mesh=mesh,
         )
         self._state = self._optimiser.init(self.trained)
         self.losses: list[float] = []
@@ -240,7 +254,10 @@ class _Training:
         self.seconds[part] += time.perf_counter() - begin
         if self.lengths[-1] > 0 or had_momentum:  # without momentum the next one may succeed
             return ""
-        return "length" if state.info.status == Status.OK else "solve"
+        if state.info.status != Status.OK:
+            return "solve"
+        is_patient = len(self.lengths) < _PATIENCE or any(self.lengths[-_PATIENCE:])
+        return "" if self.how.adapt and is_patient else "length"
 
     def _require_finite(self) -> None:
         parameters = self._spread()
