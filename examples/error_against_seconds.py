@@ -52,12 +52,14 @@ class Curve:
         compile_seconds: Of all of it.
         wall_seconds: All it took: compiling, and looking at errors too.
         size: Of the networks.
+        devices: Where it ran.
         failed: Why it ended early; empty if it did not.
     """
 
     problem: str
     method: str
     size: str
+    devices: str = ""
     seconds: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
@@ -79,7 +81,7 @@ class Watch:
     def __init__(self, curve: Curve, error: Callable[[fb.Networks], float], part: str):
         self.curve, self.error, self.part = curve, error, part
         self.spent = curve.seconds[-1] if curve.seconds else 0.0
-        self.limit, self._next, self._step = np.inf, 0.0, 0
+        self.limit, self._next, self._step = np.inf, 1.2 * self.spent, 0
 
     def until(self, limit: float) -> Watch:
         """The same, for training that ends after so many seconds of the curve."""
@@ -99,33 +101,31 @@ class Watch:
     def end(self, run: fb.Run) -> None:
         """The last point, where training ended by itself."""
         self.curve.compile_seconds += run.outcome.seconds["compile"]
+        self.curve.devices = run.outcome.devices
         if self.curve.seconds[-1] < self.spent:
             self.curve.add(self.spent, self.error(run), self.part)
-        print(f"  {self.curve.problem}, {self.part}: ended by {run.outcome.ended}", flush=True)
-
-
-def rate(step):
-    """Of Adam: halved every 3000 steps."""
-    return 5e-3 * 0.5 ** (step / 3000)
+        if run.outcome.ended != "callback":
+            print(f"  {self.curve.problem}, {self.part}: ended by {run.outcome.ended}", flush=True)
 
 
 def by_gradients(posed: Any, size: Size, curve: Curve, error: Callable, seconds: float) -> None:
-    """Adam for a third of the time, then L-BFGS."""
-    problem = posed.problem(size)
-    many = 10**7
-    how = fb.Adam(steps=many, rate=rate, points="random", block=50)
-    watch = Watch(curve, error, "Adam").until(seconds / 3)
-    run = problem.train(how, callbacks=watch)
-    watch.end(run)
+    """Adam for a third of the time, with a rate that is halved now and then, then L-BFGS."""
+    problem, run = posed.problem(size), None
+    many, stages = 10**7, 6
+    for stage in range(stages):  # a number for a rate is none to compile anew
+        watch = Watch(curve, error, "Adam").until(seconds / 3 * (stage + 1) / stages)
+        how = fb.Adam(steps=many, rate=5e-3 * 0.5**stage, points="random")
+        run = problem.train(how, start=run, callbacks=watch)
+        watch.end(run)
     watch = Watch(curve, error, "L-BFGS").until(seconds)
-    run = problem.train(fb.LBFGS(steps=many, memory=50, block=50), start=run, callbacks=watch)
+    run = problem.train(fb.LBFGS(steps=many, memory=50), start=run, callbacks=watch)
     watch.end(run)
 
 
 def by_natural(posed: Any, size: Size, curve: Curve, error: Callable, seconds: float) -> None:
-    """Natural gradients, with a shift that adapts."""
+    """Natural gradients, with the shift that suits these networks."""
     watch = Watch(curve, error, "natural gradients").until(seconds)
-    how = fb.NaturalGradient(steps=10**7, shift=1e-3, adapt=True, trials=12, block=2)
+    how = fb.NaturalGradient(steps=10**7, **posed.shift, trials=16, block=2)
     watch.end(posed.problem(size).train(how, callbacks=watch))
 
 
@@ -148,6 +148,7 @@ def by_least_squares(
         took = time.perf_counter() - since
         curve.compile_seconds += max(0.0, once - took / max(len(run.outcome.losses) - 1, 1))
         curve.add(took, error(run), str(size))
+        curve.devices = run.outcome.devices
 
 
 def trained(posed: Any, method: str, seconds: float, is_tiny: bool) -> Curve:
@@ -225,7 +226,7 @@ def main() -> int:
         best = f"{min(curve.errors):.2e}" if curve.errors else "no point"
         print(
             f"{curve.problem}, {curve.method}: {best}, {curve.compile_seconds:.1f} s to compile, "
-            f"{curve.wall_seconds:.1f} s in all {curve.failed}"
+            f"{curve.wall_seconds:.1f} s in all, on {curve.devices} {curve.failed}"
         )
     if given.plot is not None:
         from error_against_seconds_picture import draw

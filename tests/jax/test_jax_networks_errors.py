@@ -1,0 +1,36 @@
+"""The equations of examples/error_against_seconds.py: what is taken for true there is."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+pytestmark = [pytest.mark.filterwarnings("ignore::shardsolve.fbpinn.TrainingWarning")]
+problems = pytest.importorskip("error_against_seconds_problems")
+
+
+@pytest.mark.parametrize(
+    ("name", "bound"),
+    [("burgers", 2e-3), ("helmholtz", 5e-3), ("allen-cahn", 5e-3), ("poisson", 1e-4)],
+)
+def test_least_squares_come_to_the_reference_of_each_equation(name: str, bound: float):
+    posed = problems.PROBLEMS[name]
+    points, true, known = posed.reference()
+    run = posed.problem(posed.least_squares[0]).train()
+    assert known < 1e-9
+    assert problems.relative(run.evaluate(points), true) < bound
+
+
+def test_points_and_subdomains_follow_a_density():
+    axis = problems.Axis(0, 1, lambda x: 1 / (x + 0.1))
+    x = axis.at(np.linspace(0, 1, 11))  # the integral of the density is a logarithm
+    assert np.allclose(x, 0.1 * 11 ** np.linspace(0, 1, 11) - 0.1, atol=1e-6)
+    boxes = problems.boxes_on((axis, problems.Axis(0, 1)), (6, 3))
+    widths = boxes.half_widths.reshape(6, 3, 2)[:, 0, 0]
+    assert boxes.count == 18 and (np.diff(widths) > 0).all()
+    even = problems.boxes_on((problems.Axis(-1, 1), problems.Axis(0, 1)), (4, 3))
+    same = problems.fb.Boxes([(-1, 1), (0, 1)], counts=(4, 3))
+    assert np.allclose(even.centers, same.centers, atol=1e-9)
+    assert np.allclose(even.half_widths, same.half_widths, atol=1e-9)
