@@ -137,10 +137,12 @@ def by_least_squares(
     for size in sizes:
         problem = posed.problem(size)
         since = time.perf_counter()
-        problem.train(fb.LeastSquares(max_iterations=1))  # compiles
+        first = problem.train(fb.LeastSquares(max_iterations=1))  # compiles
         once = time.perf_counter() - since
-        # A training has ten iterations or so, of which one was done, with compiling.
-        if curve.seconds and time.perf_counter() - begin + 8 * (once - 1) > seconds:
+        # A training has ten iterations or so; what is compiled is the residual's part.
+        parts = first.outcome.seconds
+        longest = 10 * (sum(parts.values()) - parts["residual"])
+        if curve.seconds and time.perf_counter() - begin + longest > seconds:
             print(f"  {curve.problem}: no time left for {size}", flush=True)
             return
         since = time.perf_counter()
