@@ -1,5 +1,6 @@
 """The equations of examples/error_against_seconds.py: what is taken for true there is."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 pytestmark = [pytest.mark.filterwarnings("ignore::shardsolve.fbpinn.TrainingWarning")]
 problems = pytest.importorskip("error_against_seconds_problems")
+example = pytest.importorskip("error_against_seconds")
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,26 @@ def test_points_and_subdomains_follow_a_density():
     same = problems.fb.Boxes([(-1, 1), (0, 1)], counts=(4, 3))
     assert np.allclose(even.centers, same.centers, atol=1e-9)
     assert np.allclose(even.half_widths, same.half_widths, atol=1e-9)
+
+
+def test_way_that_fails_is_written_down_and_the_others_are_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(*given):
+        raise MemoryError("no room")
+
+    written = tmp_path / "errors.json"
+    options = ["--tiny", "--problem", "poisson", "--methods", "natural", "least squares"]
+    monkeypatch.setattr(example, "by_natural", fails)
+    monkeypatch.setattr(sys, "argv", ["example", *options, "--json", str(written)])
+    assert example.main() == 1
+    first, second = json.loads(written.read_text())["curves"]
+    assert first["failed"] == "MemoryError: no room" and first["errors"] == []
+    assert second["failed"] == "" and second["errors"][0] < 0.1
+
+
+def test_training_ends_when_its_seconds_are_over():
+    posed = problems.PROBLEMS["poisson"]
+    curve = example.trained(posed, "gradients", 0.2, is_tiny=True)
+    assert 0.2 <= curve.seconds[-1] < 5 and curve.failed == ""
+    assert {"Adam", "L-BFGS"} == set(curve.parts) and curve.compile_seconds > 0
