@@ -8,12 +8,13 @@ from typing import Any
 
 from error_against_seconds_problems import PROBLEMS
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 COLORS = {"gradients": "#c2572b", "natural": "#2a7f62", "least squares": "#2b5fa8"}
 LABELS = {
     "gradients": "Adam, then L-BFGS (dashed)",
     "natural": "natural gradients",
-    "least squares": "least squares",
+    "least squares": "least squares (each point a training)",
 }
 
 
@@ -50,9 +51,11 @@ def draw(path: Path, report: dict[str, Any]) -> None:
         axes.set_xlabel("seconds of training, without compiling", fontsize=8)
         axes.set_ylabel("relative L2 error", fontsize=8)
         axes.tick_params(labelsize=8)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_minor_formatter(NullFormatter())
     for axes in panels[len(names) :]:
         axes.remove()
-    panels[0].legend(frameon=False, fontsize=8)
     figure.suptitle(f"Error against seconds, {report['device']}, float64", fontsize=11)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.04, 1, 1))
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncols=3, fontsize=8)
     figure.savefig(path)
