@@ -139,9 +139,9 @@ def by_least_squares(
         since = time.perf_counter()
         first = problem.train(fb.LeastSquares(max_iterations=1))  # compiles
         once = time.perf_counter() - since
-        # A training has ten iterations or so; what is compiled is the residual's part.
-        parts = first.outcome.seconds
-        longest = 10 * (sum(parts.values()) - parts["residual"])
+        # Of an equation that is not linear it has ten iterations or so. Other parts compile.
+        parts = sum(first.outcome.seconds[part] for part in ("rows", "factor", "solve"))
+        longest = parts * (1 if first.outcome.is_linear else 12)
         spent += longest
         all_of_it = time.perf_counter() - begin + longest
         if curve.seconds and (spent > seconds or all_of_it > 2 * seconds):
