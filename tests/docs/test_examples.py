@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import random
 import re
@@ -127,6 +128,28 @@ def test_deep_network_of_the_example_has_five_digits_after_few_steps():
     )
     assert done.returncode == 0, done.stdout + done.stderr[-6000:]
     assert "relative error in L2" in done.stdout
+
+
+def test_errors_against_seconds_are_written_for_every_way(tmp_path: Path):
+    example = HERE.parents[1] / "examples" / "error_against_seconds.py"
+    written = tmp_path / "errors.json"
+    options = ["--tiny", "--seconds", "0.5", "--problem", "burgers", "--json", str(written)]
+    done = subprocess.run(
+        [sys.executable, str(example), *options], timeout=SECONDS, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-6000:]
+    report = json.loads(written.read_text())
+    assert report["references"]["burgers"] < 1e-9
+    assert [curve["method"] for curve in report["curves"]] == [
+        "gradients",
+        "natural",
+        "least squares",
+    ]
+    for curve in report["curves"]:
+        assert len(curve["errors"]) == len(curve["seconds"]) > 0 and not curve["failed"]
+        assert curve["errors"][-1] <= curve["errors"][0] < 1.5 and curve["devices"]
+        assert curve["seconds"] == sorted(curve["seconds"]) and curve["seconds"][-1] < 10
+    assert report["curves"][2]["errors"][0] < 0.1
 
 
 def test_layers_of_the_ground_are_found_by_other_receivers_than_the_examples():

@@ -82,6 +82,23 @@ def test_step_is_that_of_the_definition():
     assert np.allclose(step, -state.length * wanted, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("chunk", [None, 10])
+def test_shift_follows_the_lengths_of_steps(chunk):
+    optimiser = natural_gradient(network, 1e-2, chunk=chunk, adapt=True)
+    params = start()
+    state = optimiser.init(params)
+    wanted, lengths, shifts = 1e-2, [], []
+    for _ in range(25):
+        updates, state = optimiser.update(BATCH, state, params)
+        params = plus(params, updates)
+        assert state.info.shift == pytest.approx(wanted, rel=1e-12)
+        lengths.append(float(state.length))
+        shifts.append(float(state.info.shift))
+        wanted *= 1 / 4 if lengths[-1] >= 1 / 4 else 4 if lengths[-1] < 1 / 8 else 1
+    assert {length >= 1 / 4 for length in lengths} == {True, False}
+    assert shifts[-1] < 1e-3 * shifts[0] and loss(params) < 1e-3 * loss(start())
+
+
 def test_network_is_trained_and_no_step_makes_it_worse():
     optimiser = natural_gradient(network, 1e-9, chunk=16)
     params = start()
@@ -156,6 +173,7 @@ WRONG = {
     "momentum": (lambda: natural_gradient(line, 1, 1.0), ValueError, "momentum is 1.0; pass"),
     "chunk": (lambda: natural_gradient(line, 1, chunk=0), ValueError, "chunk is 0; pass"),
     "trials": (lambda: natural_gradient(line, 1, trials=0.5), ValueError, "trials is 0.5; pass"),
+    "adapt": (lambda: natural_gradient(line, 1, adapt=1), ValueError, "adapt is 1; pass True or"),
     "params": (lambda: natural_gradient(line, 1).init(1j * X), TypeError, "dtype complex128; pass"),
     "batch": (lambda: step({"x": X, "y": X[1:]}), ValueError, r"shapes \[\(45,\), \(44,\)\]; pass"),
     "number": (

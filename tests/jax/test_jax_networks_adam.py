@@ -324,6 +324,14 @@ def test_callbacks_see_each_block_and_end_the_training(capsys: pytest.CaptureFix
     assert re.fullmatch(words, lines[0])
 
 
+def test_callbacks_can_evaluate_what_was_learned_so_far():
+    seen = []
+    run = spring().train(ADAM, callbacks=lambda progress: seen.append(progress.networks()))
+    middle, whole = seen[0].evaluate([0.3, 1.2]), seen[-1].evaluate([0.3, 1.2])
+    assert len(seen) == 3 and np.array_equal(whole, run.evaluate([0.3, 1.2]))
+    assert (middle != whole).all()
+
+
 def test_ctrl_c_ends_it_after_the_block_and_keeps_what_was_learned():
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, signal.default_int_handler)

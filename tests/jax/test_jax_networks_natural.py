@@ -10,6 +10,7 @@ import pytest
 import shardsolve
 import shardsolve.fbpinn as fb
 from shardsolve.fbpinn._pointwise import Pointwise
+from shardsolve.natural import _optimiser
 
 pytestmark = [pytest.mark.filterwarnings("error::shardsolve.fbpinn.TrainingWarning")]
 
@@ -217,6 +218,51 @@ def test_interrupt_keeps_what_was_learned(monkeypatch):
     assert run.outcome.loss < run.outcome.losses[0]
 
 
+def test_callbacks_see_each_block_of_steps_and_end_the_training(capsys: pytest.CaptureFixture):
+    seen = []
+
+    def callback(progress: fb.Progress) -> bool:
+        seen.append((progress.step, error(progress.networks())))
+        return progress.step >= 8
+
+    how = fb.NaturalGradient(steps=20, shift=1e-4, block=4)
+    run = poisson(6, [6]).train(how, callbacks=[callback, print])
+    assert [step for step, _ in seen] == [4, 8] and run.outcome.ended == "callback"
+    assert len(run.outcome.lengths) == 8 and seen[1][1] == error(run) != seen[0][1]
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(f"step  4 of 20: loss {run.outcome.losses[3]:.3e}, ")
+
+
+def test_callbacks_see_the_last_steps_of_a_short_training():
+    seen = []
+    how = fb.NaturalGradient(steps=3, shift=1e-4, block=2)
+    run = poisson(4, [3]).train(how, callbacks=seen.append)
+    assert [progress.step for progress in seen] == [2, 3]
+    assert seen[-1].held_out_loss == run.outcome.held_out_loss
+
+
+def test_shift_that_adapts_follows_the_lengths_of_steps():
+    how = fb.NaturalGradient(steps=12, shift=1e-3, adapt=True)
+    outcome = poisson(6, [8]).train(how).outcome
+    lengths = np.array(outcome.lengths[:-1])
+    factors = np.where(lengths >= 1 / 4, 1 / 4, np.where(lengths < 1 / 8, 4, 1))
+    assert np.allclose(outcome.shifts, 1e-3 * np.cumprod([1, *factors]))
+    assert {1 / 4, 4} <= set(factors)
+
+
+def test_training_whose_shift_adapts_ends_after_eight_steps_that_lead_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def nowhere(self, x, trials):
+        return self.loss(self.theta), jnp.zeros(())
+
+    monkeypatch.setattr(_optimiser._System, "search", nowhere)
+    with pytest.warns(fb.TrainingWarning, match="no length of a step made it smaller"):
+        outcome = poisson(4, [3]).train(fb.NaturalGradient(shift=1e-3, adapt=True)).outcome
+    assert outcome.ended == "length" and len(outcome.lengths) == 8
+    assert np.allclose(outcome.shifts, 1e-3 * 4.0 ** np.arange(8))
+
+
 def test_residual_that_is_not_finite_is_named():
     problem = fb.Problem(
         fb.Boxes([(0, 1)], (1,)),
@@ -235,6 +281,8 @@ def test_residual_that_is_not_finite_is_named():
         ({"momentum": 1}, "momentum=1 given: a number from 0 to less than 1"),
         ({"trials": 1.5}, "trials=1.5 given"),
         ({"chunk": 0}, "chunk=0 given"),
+        ({"block": 0}, "block=0 given"),
+        ({"adapt": 1}, "adapt=1 given: True or False"),
     ),
 )
 def test_option_that_does_not_fit_is_refused(given, words):

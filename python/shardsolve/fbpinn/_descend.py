@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -45,7 +46,7 @@ def descend(
     checkpoint: Checkpoint | None,
 ) -> Run:
     """As `Problem.train`."""
-    called = _callbacks(callbacks)
+    called = as_callbacks(callbacks)
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise TypeError(
             f"checkpoint={described(checkpoint)} given: Checkpoint('a path', steps=1000) is "
@@ -78,7 +79,7 @@ def descend(
             return summary(training, ended, saves)
 
 
-def _callbacks(given: Any) -> list[Callable[[Progress], Any]]:
+def as_callbacks(given: Any) -> list[Callable[[Progress], Any]]:
     found = [given] if callable(given) else given
     if not isinstance(found, Sequence) or not all(map(callable, found)):
         raise TypeError(
@@ -205,6 +206,10 @@ class _Training:
         found = terms_of_loss(loss._setup, parameters, loss._tables)
         return np.asarray(mine.whole(found) if self.processes.are_several else found)
 
+    def networks(self, parameters: Any) -> Networks:
+        """Of these parameters."""
+        return Networks.of(self.problem, *self.setup.parts_of_networks(parameters))
+
     def without_networks(self) -> float:
         """The loss of networks that are 0."""
         parameters = self.state.previous
@@ -314,6 +319,7 @@ def _blocks(
             rate,
             time.perf_counter() - course.begin,
             left,
+            partial(training.networks, training.state.parameters),
         )
         is_last = step + taken >= how.steps or bool(training.state.is_done)
         asked = _asked(training, signals, saves, callbacks, progress)

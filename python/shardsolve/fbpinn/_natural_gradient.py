@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from shardsolve import natural
 from shardsolve._records import Status
 from shardsolve.fbpinn._cells import cells_of
-from shardsolve.fbpinn._descend import held_out, terms_of_loss
+from shardsolve.fbpinn._descend import as_callbacks, held_out, terms_of_loss
 from shardsolve.fbpinn._devices import default_device, require_mesh
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._given import described, real, whole
@@ -24,11 +25,13 @@ from shardsolve.fbpinn._options import LeastSquares, PlacementCosts
 from shardsolve.fbpinn._outcome import TermLoss
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._pointwise import Pointwise
+from shardsolve.fbpinn._progress import Progress
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._summary import terms_far_above
 from shardsolve.fbpinn._train import TrainingWarning, train_on
 
 _SHORT = 1e-3  # a median length below this is told
+_PATIENCE = 8  # steps in a row that lead nowhere, each with a larger shift
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,24 +49,33 @@ class NaturalGradient:
         shift: Positive; where rounding eats it, it is multiplied by ten. A small one makes the loss
             smaller in the end; where all lengths are small from the beginning (`lengths`, and a
             warning), begin with a larger one, and go on from there (`train(start=run)`).
+        adapt: `shift` is that of the first step, and each step has a smaller one than the last, or
+            a larger one where that was short (`shardsolve.natural.natural_gradient`): where lengths
+            are small at first. Begin with a large one then, such as 1e-3. Where a shift is known to
+            be good, to keep it leads to smaller losses.
         momentum: From 0 to less than 1: how much of the last step the next one is drawn to.
         trials: Lengths that are tried of each step: 1, 1/2, 1/4, ...
         chunk: Of each equation so many points whose derivatives are held at a time. By default all
             are, which takes 8 N P bytes.
+        block: Callbacks are called after so many steps.
     """
 
     steps: int = 200
     shift: float = 1e-12
+    adapt: bool = False
     momentum: float = 0.0
     trials: int = 20
     chunk: int | None = None
+    block: int = 10
 
     def __post_init__(self) -> None:
         words = "a whole number from 1 on is accepted"
-        for name in ("steps", "trials", "chunk"):
+        for name in ("steps", "trials", "chunk", "block"):
             if name != "chunk" or self.chunk is not None:
                 object.__setattr__(self, name, whole(name, getattr(self, name), words))
         words = "a number above 0 is accepted"
+        if not isinstance(self.adapt, (bool, np.bool_)):
+            raise TypeError(f"adapt={described(self.adapt)} given: True or False is accepted")
         real("shift", self.shift, words, lambda value: np.isfinite(value) and value > 0)
         words = "a number from 0 to less than 1 is accepted"
         real("momentum", self.momentum, words, lambda value: 0 <= value < 1)
@@ -85,7 +97,7 @@ class NaturalGradientOutcome:
         lengths: Of each step: 1, 1/2, 1/4, ..., or 0.
         shifts: That the solves took: larger ones than was asked for where rounding ate that.
         steps: How many made the loss smaller.
-        ended: "steps", "length" (none made it smaller), "solve" or "interrupt".
+        ended: By "steps", "callback", "length" (none made it smaller), "solve" or "interrupt".
         rows, columns: N and P.
         coefficients_determined, coefficient_deviations: As of `Outcome`: by one Gauss-Newton step
             from the end, as if hidden layers were what they are.
@@ -132,6 +144,7 @@ def train_by_natural_gradients(
     how: NaturalGradient,
     mesh: Mesh | None = None,
     start: Networks | None = None,
+    callbacks: Any = (),
 ) -> Run:
     """Trains all weights and unknown coefficients, in double precision; for `Problem.train`.
 
@@ -140,6 +153,7 @@ def train_by_natural_gradients(
         how: With which limits.
         mesh: Devices that share the points and the solves; by default JAX's default device.
         start: Networks to begin with; by default random ones, as of `Problem.loss`.
+        callbacks: As of `Problem.train`.
 
     Returns:
         The networks, with a `NaturalGradientOutcome`.
@@ -158,11 +172,17 @@ def train_by_natural_gradients(
         )
     if mesh is not None:
         require_mesh(mesh)
+    called = as_callbacks(callbacks)
     training = _Training(problem, how, mesh, start)
     ended = "steps"
     try:
-        for _ in range(how.steps):
-            if reason := training.step():
+        for number in range(1, how.steps + 1):
+            reason = training.step()
+            if called and (reason or number == how.steps or number % how.block == 0):
+                progress = training.progress()
+                answers = [callback(progress) for callback in called]
+                reason = reason or ("callback" if any(one is True for one in answers) else "")
+            if reason:
                 ended = reason
                 break
     except KeyboardInterrupt:
@@ -193,7 +213,13 @@ class _Training:
         self._batches = [_placed(batch, mesh) for batch in self.pointwise.batches]
         functions = [self._of_trained(function) for function in self.pointwise.functions]
         self._optimiser = natural.natural_gradient(
-            functions, how.shift, how.momentum, chunk=how.chunk, trials=how.trials, mesh=mesh
+            functions,
+            how.shift,
+            how.momentum,
+            chunk=how.chunk,
+            trials=how.trials,
+            adapt=bool(how.adapt),
+            mesh=mesh,
         )
         self._state = self._optimiser.init(self.trained)
         self.losses: list[float] = []
@@ -201,6 +227,7 @@ class _Training:
         self.shifts: list[float] = []
         self.seconds = {"setup": time.perf_counter() - begin, "compile": 0.0, "steps": 0.0}
         self.seconds["held_out"] = 0.0
+        self._begin, self._told = begin, (0, 0.0)
 
     def _parameters(self, trained: list) -> Parameters:
         """All of them, those that cannot be trained too."""
@@ -227,7 +254,10 @@ class _Training:
         self.seconds[part] += time.perf_counter() - begin
         if self.lengths[-1] > 0 or had_momentum:  # without momentum the next one may succeed
             return ""
-        return "length" if state.info.status == Status.OK else "solve"
+        if state.info.status != Status.OK:
+            return "solve"
+        is_patient = len(self.lengths) < _PATIENCE or any(self.lengths[-_PATIENCE:])
+        return "" if self.how.adapt and is_patient else "length"
 
     def _require_finite(self) -> None:
         parameters = self._spread()
@@ -237,15 +267,45 @@ class _Training:
     def _spread(self) -> Parameters:
         return self.loss._setup.layout.spread(self._parameters(self.trained))
 
+    def progress(self) -> Progress:
+        """Where it is, for callbacks; steps a second are those since the last one."""
+        step, seconds = len(self.losses), self.seconds["steps"]
+        first, before = self._told
+        # The first step of all compiles, and is no measure.
+        timed = step - max(first, 1), seconds - before
+        if timed[0] == 0:
+            timed = 1, self.seconds["compile"]
+        rate = timed[0] / max(timed[1], 1e-9)
+        self._told = step, seconds
+        parameters = self._spread()
+        return Progress(
+            step,
+            self.how.steps,
+            self.losses[-1],
+            float(self._between(parameters).sum()),
+            rate,
+            time.perf_counter() - self._begin,
+            (self.how.steps - step) / rate,
+            functools.partial(self.loss.networks, parameters),
+        )
+
+    @functools.cached_property
+    def _held_out(self) -> tuple[Loss | None, list[int]]:
+        return held_out(self.loss, cells_of(self.problem))
+
+    def _between(self, parameters: Parameters) -> np.ndarray:
+        """(terms,) parts of the loss between the points."""
+        begin = time.perf_counter()
+        loss = self._held_out[0] or self.loss
+        found = np.asarray(terms_of_loss(loss._setup, parameters, loss._tables))
+        self.seconds["held_out"] += time.perf_counter() - begin
+        return found
+
     def _terms(self, parameters: Parameters) -> list[TermLoss]:
         """Losses of the terms, at their points and between them."""
-        begin = time.perf_counter()
-        between, moved = held_out(self.loss, cells_of(self.problem))
-        found = [
-            np.asarray(terms_of_loss(loss._setup, parameters, loss._tables))
-            for loss in (self.loss, between or self.loss)
-        ]
-        self.seconds["held_out"] += time.perf_counter() - begin
+        at_points = terms_of_loss(self.loss._setup, parameters, self.loss._tables)
+        found = np.asarray(at_points), self._between(parameters)
+        moved = self._held_out[1]
         return [
             TermLoss(term.name, float(one), float(other), count)
             for term, one, other, count in zip(self.problem.prepared, *found, moved, strict=True)

@@ -70,8 +70,8 @@ class Problem(Equations):
                 local minimum. A linear problem has one solution for its hidden layers, wherever it
                 begins. By default networks are 0, and coefficients their `init`; gradients begin
                 with random networks.
-            callbacks: By gradients: called after each block of steps with a `Progress`, such as
-                `print`. If one returns True, that was the last.
+            callbacks: By gradients and natural gradients: called after each block of steps with a
+                `Progress`, such as `print`. If one returns True, that was the last.
             checkpoint: By gradients: where to go on from, and what to write.
 
         Ctrl-C ends it within a second or so. By gradients: after the block, with what was learned
@@ -91,12 +91,12 @@ class Problem(Equations):
             SolverError: Naming a process of the mesh that is lost, if there are several.
         """
         if isinstance(how, NaturalGradient):
-            if checkpoint is not None or callable(callbacks) or len(callbacks) > 0:
+            if checkpoint is not None:
                 raise ValueError(
-                    "callbacks or checkpoint given with NaturalGradient, which does not take them: "
-                    "Adam, LBFGS and Optimiser do"
+                    "checkpoint given with NaturalGradient, which does not take one: Adam, LBFGS "
+                    "and Optimiser do"
                 )
-            return train_by_natural_gradients(self, how, mesh, start)
+            return train_by_natural_gradients(self, how, mesh, start, callbacks)
         return train(
             self, LeastSquares() if how is None else how, mesh, start, callbacks, checkpoint
         )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from shardsolve._records import Status
 from shardsolve.fbpinn._measured import json_of
 from shardsolve.fbpinn._outcome import TermLoss
 
+if TYPE_CHECKING:
+    from shardsolve.fbpinn._run import Networks
+
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a training by gradients is; str() of it is one line, so that `print` is a callback.
+    """Where a training is; str() of it is one line, so that `print` is a callback.
 
     Attributes:
         step, steps: Taken so far, and wanted.
@@ -29,6 +34,13 @@ class Progress:
     steps_a_second: float
     seconds: float
     seconds_left: float
+    _networks: Callable[[], Networks] | None = field(default=None, repr=False, compare=False)
+
+    def networks(self) -> Networks:
+        """What was learned so far, to be evaluated. Of several processes each has to ask for it."""
+        if self._networks is None:
+            raise ValueError("this Progress is not of a training: pass what a callback was given")
+        return self._networks()
 
     def __str__(self) -> str:
         return (

@@ -57,6 +57,7 @@ def natural_gradient(
     *,
     chunk: int | None = None,
     trials: int = 20,
+    adapt: bool = False,
     mesh: Mesh | None = None,
 ) -> NaturalGradient:
     """An optimiser for half the mean square of residuals r of N samples, with derivatives J.
@@ -77,6 +78,8 @@ def natural_gradient(
         chunk: Samples whose derivatives are held at a time: J is never there as a whole, only two
             chunks of it, and the system is that of the samples. By default all of J is.
         trials: Lengths that are tried.
+        adapt: `shift` is that of the first step. It becomes a quarter after a step of length 1/4 or
+            more, as residuals are nearly linear there, and four times as much after one below 1/8.
         mesh: Devices for the Gram matrix and its solve, as in `solve`.
 
     Returns:
@@ -97,6 +100,7 @@ def natural_gradient(
         ("momentum", momentum, _is_number(momentum) and 0 <= momentum < 1, "a number from 0 to 1"),
         ("chunk", chunk, chunk is None or _is_count(chunk), "a positive whole number of samples"),
         ("trials", trials, _is_count(trials), "a positive whole number"),
+        ("adapt", adapt, isinstance(adapt, bool), "True or False"),
     ):
         if not is_right:
             raise ValueError(f"{name} is {value!r}; pass {accepted}")
@@ -117,7 +121,7 @@ def natural_gradient(
         batches = [batch] if callable(residuals) else _as_many(batch, len(functions))
         system = _System(functions, unravel, batches, theta)
         start = momentum * state.direction if momentum else None
-        x, info = system.solve(shift, start, chunk, mesh)
+        x, info = system.solve(_next(shift, state) if adapt else shift, start, chunk, mesh)
         loss, length = system.search(x, trials)
         x = jnp.where(length > 0, x, 0)  # momentum of a step that leads nowhere is no help
         return unravel(-length * x), NaturalGradientState(x, loss, length, info)
@@ -156,6 +160,14 @@ def _as_many(batch: Any, functions: int) -> Sequence[Any]:
 
 
 # What follows is traced.
+
+
+def _next(first: float, state: NaturalGradientState) -> jax.Array:
+    """The shift after a step."""
+    smallest = 1e-3 * jnp.finfo(state.loss.dtype).eps
+    factor = jnp.where(state.length >= 1 / 4, 1 / 4, jnp.where(state.length < 1 / 8, 4.0, 1.0))
+    is_first = state.info.shift <= 0
+    return jnp.where(is_first, first, jnp.maximum(factor * state.info.shift, smallest))
 
 
 class _Part:
@@ -236,7 +248,11 @@ class _System:
         return jnp.mean(self.of_all(theta) ** 2) / 2
 
     def solve(
-        self, shift: float, start: jax.Array | None, chunk: int | None, mesh: Mesh | None
+        self,
+        shift: float | jax.Array,
+        start: jax.Array | None,
+        chunk: int | None,
+        mesh: Mesh | None,
     ) -> tuple[jax.Array, NaturalInfo]:
         """X and what is known of it."""
         if chunk is None or chunk >= self.count:
