@@ -55,6 +55,13 @@ MISTAKES = (
         "SvdFamily/float64.PolarFactors*",
     ),
     Mistake(
+        "eigenvectors that are taken as they are",
+        CALLS,
+        "static_cast<Real>(1.0 / lengths[i]),",
+        "Real{1},",
+        "SvdFamily/complex128.OfEveryTallOrWide*",
+    ),
+    Mistake(
         "singular values that rounding has made negative",
         CALLS,
         "std::ldexp(std::abs(eigenvalue(i)), -exponent())",

@@ -186,6 +186,14 @@ class Call {
                      vh.block(static_cast<std::int64_t>(i), 0, 1, given.columns()));
         sizes.push_back(std::abs(eigenvalue(order_[i])));
       }
+      // A column of V that is not of length 1 by some units of rounding is off by them times its
+      // eigenvalue in the residual.
+      kernels.conjugate_transpose(rank.update(), vh, v.block(rank.index()));
+      const std::vector<double> lengths = qr::column_norms<T>(rank, v.block(rank.index()));
+      for (std::size_t i = 0; i < lengths.size(); ++i) {
+        kernels.scale(rank.update(), static_cast<Real>(1.0 / lengths[i]),
+                      vh.block(static_cast<std::int64_t>(i), 0, 1, vh.columns()));
+      }
       // U^H = V^H X^H, of eigenvalues that rounding has made negative -V^H X^H
       Relay<T> relay(rank, problem_.core.of_relay());
       const MatrixView<T> x = as_columns(*x_, rank);
