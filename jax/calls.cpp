@@ -29,7 +29,7 @@ bool is_for_one_rank(const Job& job, const std::vector<Seat>& seats) {
     return job.n <= small_matrix && job.tile() == 0;
   }
   const auto record = read<FactorRecord>(seats[0].at(*job.row->record));
-  return record.verdict.ok() && record.ranks == 1;
+  return record.ranks == 1;
 }
 
 }  // namespace

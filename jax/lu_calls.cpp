@@ -7,6 +7,7 @@
 #include <shardsolve/lu.hpp>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -84,12 +85,20 @@ Transpose system_of(const Job& job) {
 const FactorRecord& factor_record(const LuRecord& record) { return record.factor; }
 const FactorRecord& factor_record(const SketchedLuRecord& record) { return record.general.factor; }
 
+/// Whether elimination has left the range: L and U are of no use, but A is still there, and solved
+/// with by QR.
+bool has_matrix_alone(const LuRecord& record) { return std::isinf(record.growth.value().value()); }
+bool has_matrix_alone(const SketchedLuRecord& /*record*/) { return false; }
+
 /// The verdict on `body`, which is given the record of the factor; or why there is nothing to do it
 /// with.
 template <class Record, class Body>
 Verdict judge_with_lu(const Task& task, BufferIndex record_buffer, Body body) {
   const auto record = task.read_record<Record>(record_buffer);
-  const Verdict verdict = before_use(task, factor_record(record));
+  Verdict verdict = before_use(task, factor_record(record));
+  if (has_matrix_alone(record) && task.before().ok()) {
+    verdict = {};
+  }
   return verdict.ok() ? judge([&] { return body(record); }) : verdict;
 }
 
@@ -120,11 +129,13 @@ void factor_by(Task& task, const FactorBuffers& at, LuRecord& record, Make make)
       const auto a = task.matrix<T>(layout, at.slab);
       const LuFactor<T> made =
           task.with_mesh([&](Mesh& mesh, const RunOptions& run) { return make(mesh, a, run); });
-      if (made.rows) {
-        rows.assign(made.rows->begin(), made.rows->end());
+      if (made.outcome.growth) {  // of a factor, or why there is none
         record.factor.set_norm(made.one_norm);
         record.inf_norm = ScaledWords::of(made.inf_norm);
-        record.growth = ScaledWords::of({made.outcome.growth.value_or(1.0), 0});
+        record.growth = ScaledWords::of({*made.outcome.growth, 0});
+      }
+      if (made.rows) {
+        rows.assign(made.rows->begin(), made.rows->end());
         sign = made.sign;
         log_modulus = static_cast<RealOf<T>>(made.log_modulus);
       }

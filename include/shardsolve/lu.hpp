@@ -40,7 +40,8 @@ struct LuFactor {
   std::shared_ptr<std::vector<std::int64_t>> rows;
   Scaled one_norm;  ///< ||A||_1, the largest sum of a column's moduli
   Scaled inf_norm;  ///< ||A||_inf, the largest sum of a row's
-  /// ok; singular, where the factor is there and solves nothing; or why there is no factor.
+  /// ok; singular, where the factor is there and solves nothing; or why there is no factor. If U
+  /// has left the range (overflow), the growth is infinite; solve() has an answer all the same.
   Outcome outcome;
   T sign{1};  ///< det(A) = sign * exp(log_modulus)
   /// log|det(A)|; NaN if there is no factor.
@@ -86,10 +87,10 @@ enum class Transpose : std::uint8_t {
 /// that of the worst alone; of the others by the BLAS); while it says that X is not as accurate as
 /// rounding allows, by the norm or in one equation, up to three steps of refinement follow. The
 /// outcome has the backward error, that by components, and the growth. Where the growth
-/// is above 1 / sqrt(u), or above 1000 and the error stays above 10 u, X is that of a QR
-/// factorisation of A, if there is memory for it (plan_least_squares). Without, the status is
-/// `inaccurate`, and there is no X to rely on: `b` is as it was, or holds what was computed, as it
-/// does on overflow.
+/// is above 1 / sqrt(u), or above 1000 and the error stays above 10 u, or X leaves the range, as
+/// with subnormal pivots, X is that of a QR factorisation of A, if there is memory for it
+/// (plan_least_squares). Without, the status is `inaccurate`, or `overflow`, and there is no X to
+/// rely on: `b` is as it was, or holds what was computed.
 /// Where A was overwritten X is that of one solve, and the backward error that in the Frobenius
 /// norm, ||A X - B|| / (||A||_F ||X|| + ||B||) by columns, estimated by the sketch: the norm of a
 /// residual is said four times too small for one right-hand side in some 8000. Above the larger of
@@ -104,9 +105,9 @@ SHARDSOLVE_EXPORT Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightH
 
 /// Reciprocal condition number in the 1-norm, as of cholesky.hpp, by solves with A and A^H: about
 /// five. With `transpose` that of A^T or A^H, which is that of A in the infinity norm. Where the
-/// growth is above 1 / sqrt(u), L U is another matrix: then that of R of A = Q R, columns scaled,
-/// if A is still there and memory for it. 0 for a singular matrix. Throws Error(invalid_argument)
-/// if there is no factor.
+/// growth is above 1 / sqrt(u), L U is another matrix, and where A^-1 is out of the range nothing
+/// is divided by its pivots: then that of R of A = Q R, columns scaled, if A is still there and
+/// memory for it. 0 for a singular matrix. Throws Error(invalid_argument) if there is no factor.
 template <Scalar T>
 SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const LuFactor<T>& factor,
                                             const RunOptions& options = {},

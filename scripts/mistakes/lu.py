@@ -222,15 +222,46 @@ MISTAKES = (
     Mistake(
         "no fallback to QR",
         CERTIFIED_SOLVE,
-        "if (!is_answer && !ask_qr(b, given, b_maxima, errors)) {",
-        "if (!is_answer) {",
+        "const ByQr by_qr = ask_qr(b, given, b_maxima, errors);",
+        "const ByQr by_qr = ByQr::nothing;",
         "LuFamily/float64.Growth_Beyond*",
+    ),
+    Mistake(
+        "a factor that has left the range is no reason to ask QR",
+        "src/dense/lu/calls.cpp",
+        ": of_matrix_alone(look_and_factor<T>(call, a, std::nullopt, b));",
+        ": look_and_factor<T>(call, a, std::nullopt, b);",
+        "LuFamily/float64.Growth_OutOfTheRange*",
+    ),
+    Mistake(
+        "x that has left the range is no reason to ask QR",
+        "src/dense/lu/calls.cpp",
+        "if (outcome.status == Status::overflow && !asks_qr && may_ask()) {",
+        "if (outcome.status == Status::overflow && asks_qr && may_ask()) {",
+        "LuFamily/float64.SubnormalPivots*",
+    ),
+    Mistake(
+        "x that has left the range instead of B, when QR is asked",
+        "src/dense/lu/certified_solve.cpp",
+        """    if (!fits) {
+      kernels().copy(rank_.update(), given, b);
+""",
+        """    if (!fits) {
+""",
+        "LuFamily/float64.SubnormalPivots*",
+    ),
+    Mistake(
+        "the condition number of pivots that cannot be divided by",
+        "src/dense/lu/calls.cpp",
+        "Scaled{1.0, 0}) >= least || !may_ask()) {",
+        "Scaled{1.0, 0}) >= 0.0 || !may_ask()) {",
+        "LuFamily/float64.SubnormalPivots*",
     ),
     Mistake(
         "the condition number of what LU has, however much it has grown",
         "src/dense/lu/calls.cpp",
-        "const bool by_qr = factor.outcome.growth.value_or(1.0) > largest_growth<T>() &&",
-        "const bool by_qr = factor.outcome.growth.value_or(1.0) < 0.0 &&",
+        "const bool by_qr = growth > largest_growth<T>() && may_ask();",
+        "const bool by_qr = growth < 0.0 && may_ask();",
         "Lu.Rcond_OfAMatrixThatHasGrown*",
     ),
     Mistake(

@@ -472,6 +472,89 @@ TYPED_TEST(LuFamily, Growth_BeyondTheSquareRootOfRounding_IsAnsweredByQr) {
   EXPECT_TRUE(has_grown);
 }
 
+/// `solve` of A with 20 right-hand sides, which are of a tile of 16, 12 or 1 at a time.
+template <Scalar T>
+Outcome expect_solved(const DenseMatrix<T>& a, const DenseMatrix<T>& b, const Cut& cut) {
+  Mesh mesh = make_mesh(cut.layout.ranks());
+  const ShardedMatrix<T> slabs = shard(a, cut.layout);
+  const RightHandSides<T> x = shard_rows(b, cut.layout);
+  Outcome outcome = solve(mesh, slabs, x, {}, Rcond::estimated, Assume::general);
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_TRUE(same_bits(whole(slabs), a));
+  const double ratio = solve_ratio(a, whole(x), b);
+  EXPECT_TRUE(ratio <= 10.0) << ratio;
+  EXPECT_TRUE(outcome.backward_error.value_or(-1) >= 0.95 * ratio * unit_roundoff<T>);
+  return outcome;
+}
+
+TYPED_TEST(LuFamily, Growth_OutOfTheRange_IsAnsweredByQr) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 40;
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 20);
+  bool has_left_range = false;
+  for (LuCase<T>& one : grown<T>(n)) {
+    for (std::int64_t i = 0; i < n * n; ++i) {
+      one.a.data()[i] *=
+          std::ldexp(RealOf<T>{1}, std::numeric_limits<RealOf<T>>::max_exponent - 20);
+    }
+    for (const Cut& cut : zoo_cuts(n)) {
+      SCOPED_TRACE(one.name + " " + cut.name);
+      Mesh mesh = make_mesh(cut.layout.ranks());
+      const LuFactor<T> factor = lu_factor(mesh, shard(one.a, cut.layout));
+      has_left_range = has_left_range || factor.outcome.status == Status::overflow;
+      EXPECT_EQ(factor.rows == nullptr, factor.outcome.status == Status::overflow);
+      const Outcome outcome = expect_solved(one.a, b, cut);
+      EXPECT_GE(outcome.rcond.value_or(-1), 1e-4);
+      EXPECT_LE(outcome.rcond.value_or(-1), 1.0);
+    }
+  }
+  EXPECT_TRUE(has_left_range);
+}
+
+/// Numbers whose reciprocals are out of range.
+TYPED_TEST(LuFamily, SubnormalPivots_CostNoAnswer) {
+  using T = TypeParam;
+  using Real = RealOf<T>;
+  constexpr std::int64_t n = 13;
+  const Real tiny = std::numeric_limits<Real>::min() / 64;
+  DenseMatrix<T> all(n, n);
+  DenseMatrix<T> first = DenseMatrix<T>::identity(n);
+  DenseMatrix<T> last = first;
+  DenseMatrix<T> x(n, 20);
+  first(0, 0) = tiny;
+  last(n - 1, n - 1) = tiny;
+  last(0, n - 2) = Real{0.5};
+  for (std::int64_t i = 0; i < n; ++i) {
+    all(i, i) = 2 * tiny;
+    if (i > 0) {
+      all(i, i - 1) = all(i - 1, i) = tiny;
+    }
+    for (std::int64_t j = 0; j < x.columns(); ++j) {
+      x(i, j) = static_cast<Real>((i + j) % 3 + 1);
+    }
+  }
+  for (const auto& [name, a] : {std::pair{"all", all}, {"first", first}, {"last", last}}) {
+    for (const Cut& cut : zoo_cuts(n)) {
+      for (const std::int64_t columns : {std::int64_t{1}, x.columns()}) {
+        SCOPED_TRACE(std::string(name) + " " + cut.name + " " + std::to_string(columns));
+        DenseMatrix<T> some(n, columns);
+        copy_entries<T>(x.view().block(0, 0, n, columns), some.view());
+        const Outcome outcome =
+            expect_solved(a, reference::matmul(Op::none, a, Op::none, some), cut);
+        EXPECT_GE(outcome.rcond.value_or(-1), 1e-3);
+      }
+      // 1 / tiny
+      Mesh mesh = make_mesh(cut.layout.ranks());
+      DenseMatrix<T> ones(n, 1);
+      std::fill_n(ones.data(), n, T{1});
+      const RightHandSides<T> right = shard_rows(ones, cut.layout);
+      EXPECT_EQ(
+          solve(mesh, shard(a, cut.layout), right, {}, Rcond::left_out, Assume::general).status,
+          Status::overflow);
+    }
+  }
+}
+
 /// Powers of two grow without rounding. Of other numbers LU is that of another matrix,
 /// whose condition number says nothing.
 TEST_F(Lu, Rcond_OfAMatrixThatHasGrownWithRounding_IsItsOwn) {

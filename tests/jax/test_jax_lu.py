@@ -192,6 +192,56 @@ def test_lu_growth_is_answered_by_qr(dtype, place):
     assert 0.1 < float(shardsolve.cond(factor, 1)) / np.linalg.cond(a, 1) < 10
 
 
+def grown_out_of_the_range():
+    n = 152  # which grows to 2^151
+    a = np.eye(n, dtype="float32") - np.tril(np.ones((n, n), "float32"), -1)
+    a[:, -1] = 1
+    return a.T
+
+
+@pytest.mark.parametrize("way", ("eager", "jit"))
+@pytest.mark.parametrize("place", ("last_device", "rows"))
+def test_lu_growth_out_of_the_range_is_answered_by_qr(place, way):
+    a = grown_out_of_the_range()
+    b = sides(len(a), 3, "float32")
+    run = functools.partial(solve, full_output=True)
+    x, info = (run if way == "eager" else jax.jit(run))(PLACES[place](a), b)
+    assert info.status is Status.OK and 1e-4 < info.rcond <= 1
+    assert solves(a, x, b)
+
+
+def test_lu_growth_out_of_the_range_in_a_batch_is_answered_by_qr():
+    a = np.stack([grown_out_of_the_range(), general(152, "float32")])
+    b = np.stack([sides(152, 3, "float32")] * 2)
+    x, info = jax.jit(jax.vmap(functools.partial(solve, full_output=True)))(a, b)
+    assert (np.asarray(info.verdict)[:, 0] == Status.OK).all()
+    assert all(solves(*one) for one in zip(a, x, b, strict=True))
+
+
+@pytest.mark.parametrize("place", ("last_device", "rows"))
+def test_lu_growth_out_of_the_range_leaves_no_factor(place):
+    a = PLACES[place](grown_out_of_the_range())
+    for run in (shardsolve.lu_factor, shardsolve.det):
+        with pytest.raises(LinAlgError, match="does not fit the range") as caught:
+            run(a)
+        assert caught.value.status is Status.OVERFLOW
+
+
+@pytest.mark.parametrize("place", ("last_device", "rows"))
+@pytest.mark.parametrize("dtype", ("float32", "complex128"))
+def test_lu_subnormal_pivots_cost_no_answer(dtype, place):
+    tiny = np.finfo(dtype).tiny / 64
+    all_tiny = np.diag(np.full(8, 2 * tiny)) + np.diag(np.full(7, tiny), 1)
+    for a in (all_tiny, np.diag([1, 1, 1, 1, 1, 1, 1, tiny]), np.diag([tiny, 1, 1, 1, 1, 1, 1, 1])):
+        a = a.astype(dtype)
+        expected = np.array([1, 2, 1, 3, 1, 2, 1, 3], dtype)
+        x, info = solve(PLACES[place](a), a @ expected, full_output=True)
+        assert info.status is Status.OK and info.rcond > 1e-3
+        assert np.allclose(x, expected, rtol=100 * np.finfo(dtype).eps)
+        _, info = solve(PLACES[place](a), np.ones(8, dtype), full_output=True)
+        assert info.status is Status.OVERFLOW
+
+
 def test_lu_nonfinite_entry_is_named():
     a = general(N)
     a[5, 7] = np.nan

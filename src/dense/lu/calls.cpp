@@ -28,9 +28,11 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -224,6 +226,10 @@ void factor_matrix(const programs::PublicCall& call, double largest_of_a,
   made.slabs = into ? *into : memory.matrix(made.matrix.layout());
   const bool is_there = made.outcome.ok() || made.outcome.status == Status::singular;
   if (!is_there) {
+    // A and its largest entry are finite, so what has left the range is growth.
+    if (made.outcome.status == Status::overflow) {
+      made.outcome.growth = std::numeric_limits<double>::infinity();
+    }
     return;
   }
   made.rows = std::make_shared<std::vector<std::int64_t>>(std::move(found->rows));
@@ -288,20 +294,23 @@ bool may_ask_qr(const Mesh& mesh, const SlabLayout& layout, const Plan& plan, Dt
   return programs::memory_for(mesh, bytes) >= bytes;
 }
 
-/// rcond of op(A), in the 1-norm; of its R where the factor is one of another matrix. If there is a
-/// solution, the verdict on it.
+/// Whether A is still there.
+template <Scalar T>
+bool keeps_matrix(const LuFactor<T>& factor) {
+  return !factor.sketch && !overwrites(factor.matrix, factor.slabs);
+}
+
+/// rcond of op(A), in the 1-norm; of its R where the factor is one of another matrix, or `by_qr`.
+/// If there is a solution, the verdict on it.
 template <Scalar T>
 Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
                            const std::optional<Solved<T>>& solved, const RunOptions& options,
-                           Transpose transpose) {
+                           Transpose transpose, bool by_qr) {
   const bool turned = op_of(transpose) != runtime::Op::none;
   const SlabLayout& layout = factor.layout();
   const programs::PublicCall call{"condition_estimate", mesh, layout,
                                   plan_lu_solve(layout, dtype_of<T>, 1), options};
   const runtime::Op op = op_of(transpose);
-  const bool by_qr = factor.outcome.growth.value_or(1.0) > largest_growth<T>() && !factor.sketch &&
-                     !overwrites(factor.matrix, factor.slabs) &&
-                     may_ask_qr(mesh, layout, call.plan, dtype_of<T>, 1);
   return call.run([factor, solved, turned, op, by_qr](mesh::Rank& rank) {
     programs::require_reachable(rank, factor.slabs, "the factor");
     Outcome outcome;
@@ -339,6 +348,50 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
   });
 }
 
+/// Likewise by whichever has an answer. Solves with subnormal pivots leave the range of the dtype,
+/// or do not, as the blocks of the layout are; QR scales columns.
+template <Scalar T>
+Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
+                           const std::optional<Solved<T>>& solved, const RunOptions& options,
+                           Transpose transpose) {
+  const auto may_ask = [&] {
+    return keeps_matrix(factor) &&
+           may_ask_qr(mesh, factor.layout(), plan_lu_solve(factor.layout(), dtype_of<T>, 1),
+                      dtype_of<T>, 1);
+  };
+  const double growth = factor.outcome.growth.value_or(1.0);
+  const bool by_qr = growth > largest_growth<T>() && may_ask();
+  if (std::isinf(growth) && !by_qr) {
+    return {.status = Status::inaccurate};
+  }
+  const Outcome found = estimate_condition(mesh, factor, solved, options, transpose, by_qr);
+  // Whether 1 / ||A^-1||, of an rcond that is 0 where it is below the range of double, is one that
+  // cannot be divided by.
+  using Doubles = std::numeric_limits<double>;
+  const Scaled norm = transpose == Transpose::none ? factor.one_norm : factor.inf_norm;
+  const double rcond = std::max(found.rcond.value_or(1.0), Doubles::denorm_min());
+  const double least = 1.0 / double{std::numeric_limits<RealOf<T>>::max()};
+  if (by_qr || ratio(Scaled{rcond, 0} * norm, Scaled{1.0, 0}) >= least || !may_ask()) {
+    return found;
+  }
+  Outcome again = estimate_condition(mesh, factor, solved, options, transpose, true);
+  programs::add_cost(again, found);
+  return again;
+}
+
+/// What a factor that has left the range still serves for: A, which is solved with by QR. Where A
+/// is gone, the factor as it is.
+template <Scalar T>
+LuFactor<T> of_matrix_alone(LuFactor<T> factor) {
+  if (factor.outcome.status == Status::overflow && keeps_matrix(factor)) {
+    factor.outcome.status = Status::ok;
+    factor.outcome.location.reset();
+    factor.rows = std::make_shared<std::vector<std::int64_t>>(factor.layout().size());
+    std::iota(factor.rows->begin(), factor.rows->end(), std::int64_t{0});
+  }
+  return factor;
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -365,8 +418,9 @@ Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
   const Plan plan = plan_lu_solve(a.layout(), dtype_of<T>, b.columns());
   call.name = "solve";
   call.plan.workspace_bytes = std::max(call.plan.workspace_bytes, plan.workspace_bytes);
-  const LuFactor<T> factor = in_place ? look_and_factor<T>(call, a, a, b, {true, std::nullopt})
-                                      : look_and_factor<T>(call, a, std::nullopt, b);
+  const LuFactor<T> factor = in_place
+                                 ? look_and_factor<T>(call, a, a, b, {true, std::nullopt})
+                                 : of_matrix_alone(look_and_factor<T>(call, a, std::nullopt, b));
   if (!factor.outcome.ok()) {
     return factor.outcome;
   }
@@ -434,15 +488,38 @@ Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
       return lu::sketched_solve<T>(rank, lu::part_of(factor, rank), op, b.block(rank.index()));
     });
   }
-  const bool asks_qr = factor.outcome.growth.value_or(1.0) > lu::grown_from &&
-                       lu::may_ask_qr(mesh, b.layout(), call.plan, dtype_of<T>, b.columns());
-  return call.run([factor, b, op, asks_qr](mesh::Rank& rank) {
-    programs::require_reachable(rank, factor.slabs, "the factor");
-    programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
-    programs::require_reachable(rank, b);
-    return lu::certified_solve<T>(rank, lu::part_of(factor, rank), op, b.block(rank.index()),
-                                  asks_qr);
-  });
+  const auto may_ask = [&] {
+    return lu::may_ask_qr(mesh, b.layout(), call.plan, dtype_of<T>, b.columns());
+  };
+  const bool asks_qr = factor.outcome.growth.value_or(1.0) > lu::grown_from && may_ask();
+  const auto solved = std::make_shared<std::int64_t>(0);
+  const auto run = [&](std::int64_t first, bool may_ask_qr) {
+    return call.run([factor, b, op, solved, first, may_ask_qr](mesh::Rank& rank) {
+      programs::require_reachable(rank, factor.slabs, "the factor");
+      programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
+      programs::require_reachable(rank, b);
+      const MatrixView<T> sides = b.block(rank.index()).columns_from(first, b.columns() - first);
+      std::int64_t here = 0;
+      const Outcome outcome =
+          lu::certified_solve<T>(rank, lu::part_of(factor, rank), op, sides, may_ask_qr, here);
+      if (rank.leads()) {
+        *solved = here;
+      }
+      return outcome;
+    });
+  };
+  const Outcome outcome = run(0, asks_qr);
+  if (outcome.status == Status::overflow && !asks_qr && may_ask()) {
+    Outcome rest = run(*solved, true);
+    const auto take_larger = [](std::optional<double>& to, const std::optional<double>& other) {
+      to = to && other ? std::max(*to, *other) : to;
+    };
+    take_larger(rest.backward_error, outcome.backward_error);
+    take_larger(rest.component_error, outcome.component_error);
+    programs::add_cost(rest, outcome);
+    return rest;
+  }
+  return outcome;
 }
 
 template <Scalar T>

@@ -6,7 +6,8 @@
 //
 // By the norm alone a system whose rows differ in size keeps equations that are wrong by all their
 // digits, so each equation is also measured by its own terms. Where the factor is one of another
-// matrix, or its answers stay wrong, QR is asked.
+// matrix, or its answers stay wrong or leave the range, as those of subnormal pivots do, QR is
+// asked.
 
 #include "dense/lu/certified_solve.hpp"
 
@@ -22,6 +23,7 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -103,22 +105,29 @@ class SomeSides {
     kernels().copy(rank_.update(), b, given);
     Errors errors;
     bool is_answer = false;
+    bool fits = true;
     if (factor_.growth <= largest_growth<T>()) {
       const std::vector<double> x_maxima =
           solve_in_range<T>(rank_, solve_, op_, b, given, b_maxima);
-      if (!all_finite(x_maxima)) {
-        outcome.status = Status::overflow;
-        return;
+      fits = all_finite(x_maxima);
+      if (fits) {
+        errors = errors_of(b, x_maxima, given, b_maxima);
+        std::vector<bool> unsettled(errors.by_norm.size(), true);
+        for (int i = 0; i < max_refinements && any_to_be_refined(errors, unsettled); ++i) {
+          refine(b, given, b_maxima, errors, unsettled);
+        }
+        is_answer = *worst(errors.by_norm) <= given_up_from * unit_roundoff<T>;
       }
-      errors = errors_of(b, x_maxima, given, b_maxima);
-      std::vector<bool> unsettled(errors.by_norm.size(), true);
-      for (int i = 0; i < max_refinements && any_to_be_refined(errors, unsettled); ++i) {
-        refine(b, given, b_maxima, errors, unsettled);
-      }
-      is_answer = *worst(errors.by_norm) <= given_up_from * unit_roundoff<T>;
     }
-    if (!is_answer && !ask_qr(b, given, b_maxima, errors)) {
-      outcome.status = Status::inaccurate;
+    if (!is_answer) {
+      const ByQr by_qr = ask_qr(b, given, b_maxima, errors);
+      fits = by_qr == ByQr::nothing ? fits : by_qr != ByQr::beyond_range;
+      outcome.status = by_qr == ByQr::answer ? Status::ok : Status::inaccurate;
+    }
+    if (!fits) {
+      kernels().copy(rank_.update(), given, b);
+      outcome.status = Status::overflow;
+      return;
     }
     if (errors.by_norm.empty()) {
       kernels().copy(rank_.update(), given, b);
@@ -148,16 +157,18 @@ class SomeSides {
     return any;
   }
 
-  /// X of QR in place of `b`, whose errors are `errors` then. False if that is no answer; nothing
-  /// has changed if QR has none.
-  bool ask_qr(MatrixView<T> b, MatrixView<const T> given, const std::vector<double>& b_maxima,
+  /// What QR has found, if it was asked.
+  enum class ByQr : std::uint8_t { nothing, beyond_range, inaccurate, answer };
+
+  /// X of QR in place of `b`, whose errors are `errors` then. Nothing has changed if QR has none.
+  ByQr ask_qr(MatrixView<T> b, MatrixView<const T> given, const std::vector<double>& b_maxima,
               Errors& errors) {
     if (!may_ask_qr_) {
-      return false;
+      return ByQr::nothing;
     }
     const FoundByQr<T> found = solve_by_qr<T>(rank_, factor_, op_, given);
     if (found.x.empty()) {
-      return false;
+      return ByQr::nothing;
     }
     const std::int64_t n = factor_.layout.size();
     const GlobalRange own = factor_.layout.segment(rank_.index());
@@ -170,8 +181,13 @@ class SomeSides {
     rank_.update().copy(x.data(), mine.data(), mine.size() * sizeof(T));
     rank_.update().synchronize();  // from here on `mine` may go
     kernels().copy(rank_.update(), x, b);
-    errors = errors_of(b, column_maxima<T>(rank_, b), given, b_maxima);
-    return *worst(errors.by_norm) <= given_up_from * unit_roundoff<T>;
+    const std::vector<double> x_maxima = column_maxima<T>(rank_, b);
+    if (!all_finite(x_maxima)) {
+      return ByQr::beyond_range;
+    }
+    errors = errors_of(b, x_maxima, given, b_maxima);
+    return *worst(errors.by_norm) <= given_up_from * unit_roundoff<T> ? ByQr::answer
+                                                                      : ByQr::inaccurate;
   }
 
   /// Of each column: exact of a few, else quick. Leaves the residual, scaled as exponents_ say.
@@ -332,7 +348,8 @@ double largest_growth() {
 
 template <Scalar T>
 Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, MatrixView<T> b,
-                        bool may_ask_qr) {
+                        bool may_ask_qr, std::int64_t& solved) {
+  solved = 0;
   const CheckedSides checked = check_right_hand_sides<T>(rank, factor.layout, b);
   Outcome outcome = checked.outcome;
   if (!outcome.ok()) {
@@ -349,6 +366,7 @@ Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Ma
     rank.report("solve", static_cast<double>(first) / static_cast<double>(b.columns()));
     const auto begin = checked.maxima.begin() + first;
     some_sides.run(b.columns_from(first, count), {begin, begin + count}, outcome);
+    solved += outcome.ok() ? count : 0;
   }
   if (outcome.ok() && !(*outcome.backward_error <= given_up_from * unit_roundoff<T>)) {
     outcome.status = Status::inaccurate;
@@ -399,7 +417,7 @@ Outcome sketched_solve(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Mat
 #define SHARDSOLVE_INSTANTIATE(T)                                                                 \
   template double largest_growth<T>();                                                            \
   template Outcome certified_solve(mesh::Rank&, const FactorPart<T>&, runtime::Op, MatrixView<T>, \
-                                   bool);                                                         \
+                                   bool, std::int64_t&);                                          \
   template Outcome sketched_solve(mesh::Rank&, const FactorPart<T>&, runtime::Op, MatrixView<T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

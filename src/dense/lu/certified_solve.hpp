@@ -14,10 +14,11 @@ namespace shardsolve::dense::lu {
 /// Overwrites the rank's rows of B with those of X, op(A) X = B, refined until its backward error
 /// is that of rounding, by the norm and for each equation; by QR where the factor does not lead
 /// there, if it may be asked, which takes by_qr_bytes(). The outcome is the same on every rank: ok,
-/// nonfinite_input (b intact), overflow or inaccurate.
+/// nonfinite_input (b intact), overflow or inaccurate. `solved`: the first columns that have an
+/// answer, all if it is ok; of overflow the others are as they were.
 template <Scalar T>
 Outcome certified_solve(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
-                        MatrixView<T> b, bool may_ask_qr);
+                        MatrixView<T> b, bool may_ask_qr, std::int64_t& solved);
 
 /// Likewise of a factor that has overwritten A, by one solve; its sketch says the backward error,
 /// in the Frobenius norm. Elimination alone leaves more of it the larger A is, of random
