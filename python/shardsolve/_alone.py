@@ -65,10 +65,20 @@ def largest_bits(a: jax.Array) -> jax.Array:
     return jnp.max(functools.reduce(jnp.maximum, _bits_of_parts(a)))
 
 
-def has_short(a: jax.Array) -> jax.Array:
-    """Whether a number of `a` is so small, and not 0, that what is left of it may lack digits."""
+def is_short(a: jax.Array) -> jax.Array:
+    """Which numbers are so small, and not 0, that what is left of them may lack digits."""
     limit = bits_of_shortest(a.dtype)
-    return jnp.any(jnp.stack([(bits > 0) & (bits < limit) for bits in _bits_of_parts(a)]))
+    short = [(bits > 0) & (bits < limit) for bits in _bits_of_parts(a)]
+    return functools.reduce(jnp.logical_or, short)
+
+
+def lifted(a: jax.Array) -> jax.Array:
+    """Real numbers from 0 to 1 times a power of two that brings subnormal ones into the range."""
+    real = jnp.finfo(a.dtype)
+    power = real.maxexp // 2
+    (bits,) = _bits_of_parts(a)
+    steps = bits.astype(a.dtype) * 2.0 ** (real.minexp - real.nmant + power)
+    return jnp.where(bits < real.tiny.view(f"uint{real.bits}"), steps, a * 2.0**power)
 
 
 def bits_of_shortest(dtype: jnp.dtype) -> np.unsignedinteger:

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shardsolve._alone import EXACT, bits_of_shortest, has_short, largest_bits, times_power
+from shardsolve._alone import EXACT, bits_of_shortest, is_short, largest_bits, times_power
 from shardsolve._calls import Arrays, Call, may_be_alone
 from shardsolve._cut import Cut
 from shardsolve._eigh_alone import random_signs
@@ -220,8 +220,12 @@ def _by_each(rows: _Rows, own: jax.Array, form: str, size: jax.Array) -> _Found:
     whole = rows.gather(own)
     packed, _, order = lax.linalg.lu(whole * down)
     verdict = _verdict_on(whole, packed, limit.astype(real.dtype))
-    # XLA on CPUs makes zeros of subnormal numbers: a pivot of 0 may be one.
-    doubtful = (verdict[0] == Status.SINGULAR) & has_short(whole)
+    # XLA on CPUs makes zeros of subnormal numbers: a pivot of 0 may be one. Not that of a column
+    # of zeros, nor one before which, with its own column, there is nothing that is so small.
+    pivot = verdict[3]
+    before = jnp.arange(rows.n, dtype=jnp.int32) <= pivot
+    doubtful = jnp.any(is_short(whole) & before[None]) & (largest_bits(whole[:, pivot]) > 0)
+    doubtful &= verdict[0] == Status.SINGULAR
     verdict = jnp.where(doubtful, verdict_words(Status.UNDERFLOW), verdict)
     numbers = jnp.arange(rows.m, dtype=jnp.int32)
     lower = _lower(packed, numbers, rows.k)

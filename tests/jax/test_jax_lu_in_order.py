@@ -342,3 +342,17 @@ def test_lu_pivot_below_range_on_one_device_is_not_called_singular(last):
         a[2:, 2:] = [[1, tiny], [1, 1.5 * tiny]]
     *_, info = shardsolve.lu(jax.device_put(a, jax.devices()[0]), full_output=True)
     assert info.status == Status.UNDERFLOW
+
+
+@pytest.mark.parametrize("place", ("one_device", "spread"))
+@pytest.mark.parametrize("dtype", ("float32", "complex128"))
+def test_lu_pivot_of_zero_beside_short_numbers_is_called_singular(dtype, place):
+    short = 4 * np.finfo(dtype).tiny
+    first, ones = np.diag([1, short, 0, 0]), np.diag([1, 1, 0, short])
+    ones[:2, :2] = 1
+    for a, pivot in ((first, 2), (ones, 1)):
+        a = a.astype(dtype)
+        given = spread(a) if place == "spread" else jax.device_put(a, jax.devices()[0])
+        *factors, info = shardsolve.lu(given, full_output=True)
+        assert info.status is Status.SINGULAR and info.pivot == pivot
+        assert close(tuple(factors), scipy.linalg.lu(a))

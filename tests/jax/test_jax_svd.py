@@ -141,6 +141,18 @@ def test_svd_ranks_and_conditions_are_numpys():
     assert shardsolve.cond(np.zeros((3, 2)) + np.eye(3, 2)[:, :1], 2) > 1e15
 
 
+@pytest.mark.parametrize("dtype", ("float32", "complex128"))
+def test_svd_ranks_of_subnormal_numbers_are_those_of_others(dtype):
+    least = float(np.finfo(dtype).smallest_subnormal)
+    a = np.array([[2, 1, 0, 0], [1, 2, 1, 0], [0, 1, 2, 1], [3, 4, 3, 1]], dtype)
+    for given, rank in ((a[:3], 3), (a, 3), (np.diag([4, 3, 2, 0]).astype(dtype), 3)):
+        for place in (np.asarray, spread):
+            assert int(shardsolve.matrix_rank(place(given * (2.0**9 * least)))) == rank
+    tiny = np.finfo(dtype).tiny
+    assert int(shardsolve.matrix_rank(np.diag([1, tiny / 8]).astype(dtype))) == 1
+    assert int(shardsolve.matrix_rank(np.diag([tiny, tiny / 8]).astype(dtype))) == 2
+
+
 def test_svd_nonfinite_entry_is_named():
     a = matrix(M, N)
     a[7, 2] = np.nan
