@@ -4,6 +4,7 @@
 #include "jax/dot_calls.hpp"
 #include "jax/eigh_calls.hpp"
 #include "jax/invitation.hpp"
+#include "jax/krylov_block_calls.hpp"
 #include "jax/krylov_calls.hpp"
 #include "jax/krylov_description.hpp"
 #include "jax/lu_calls.hpp"
@@ -28,9 +29,9 @@ namespace {
 const std::vector<CallRow>& call_table() {
   static const auto& rows = *new std::vector<CallRow>([] {
     std::vector<CallRow> all;
-    for (const auto& family :
-         {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(), sparse_calls(), lu_calls(),
-          small_cholesky_calls(), small_lu_calls(), qr_calls(), svd_calls()}) {
+    for (const auto& family : {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(),
+                               krylov_block_calls(), sparse_calls(), lu_calls(),
+                               small_cholesky_calls(), small_lu_calls(), qr_calls(), svd_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

@@ -8,6 +8,7 @@
 #include "jax/ffi_calls.hpp"
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
+#include "jax/krylov_block_calls.hpp"
 #include "jax/krylov_description.hpp"
 #include "jax/krylov_diagnosis.hpp"
 #include "jax/krylov_failures.hpp"
@@ -369,6 +370,14 @@ SHARDSOLVE_API char* shardsolve_krylov_diagnose(std::int32_t dtype, std::int64_t
                               : jax::diagnose({of, n, pointers, columns, values}, rtol);
   });
   return text.empty() ? nullptr : strdup(text.c_str());
+}
+/// Of a preconditioner of blocks, by name: where they are cut, and how long its factors are; to be
+/// given to shardsolve_free.
+SHARDSOLVE_API void shardsolve_plan_krylov_blocks(const char* asked, char** plan,
+                                                  std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    *plan = strdup(jax::plan_krylov_blocks(nlohmann::json::parse(asked)).c_str());
+  });
 }
 SHARDSOLVE_API void shardsolve_begin_trace() { jax::begin_trace(); }
 /// Ends the recording; its text is to be given to shardsolve_free. Returns its length.

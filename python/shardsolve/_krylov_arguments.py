@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from shardsolve._check import as_array, how_to_agree
 from shardsolve._cut import Cut, axes_of, manual_axes, place_like, place_whole, require_unchecked
+from shardsolve._krylov_blocks import Blocks
 from shardsolve._krylov_linear import Dense, Identity, Jacobi, Linear, Sparse, trace
 from shardsolve._krylov_multigrid import Chebyshev, Multigrid
 from shardsolve._krylov_rounds import Place
@@ -25,7 +26,7 @@ _NOT_TRACED = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-MADE = (Identity, Jacobi, Sparse, Chebyshev, Multigrid)
+MADE = (Identity, Jacobi, Sparse, Blocks, Chebyshev, Multigrid)
 METHODS = ("cg", "minres", "bicgstab", "fgmres")
 _MOST_RESTART = 1000  # of src/krylov/solve.cpp
 _ROUNDS_AHEAD = 8  # on GPUs, as in C++
