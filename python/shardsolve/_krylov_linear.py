@@ -230,8 +230,8 @@ _HOW_TO_TRANSPOSE = {
     ),
     "the preconditioner": (
         "it is not linear, or has operations that JAX does not transpose (custom_vjp, callback, "
-        "while_loop). Pass a linear one, as a CSR or what jacobi, block_jacobi, chebyshev and "
-        "from_pyamg return, or none"
+        "while_loop). Pass a linear one, as a CSR or what jacobi, block_jacobi, incomplete_lu, "
+        "chebyshev and from_pyamg return, or none"
     ),
 }
 

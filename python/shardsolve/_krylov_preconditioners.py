@@ -200,8 +200,8 @@ def preconditioner_of(m: Any, a: Any, b_like: Any, b: jax.Array, unravel: Callab
     if isinstance(m, str):
         if m != "jacobi":
             raise ValueError(
-                f"preconditioner is {m!r}; by name there is 'jacobi' alone: pass what jacobi or "
-                "chebyshev returned, a function, or a matrix"
+                f"preconditioner is {m!r}; by name there is 'jacobi' alone: pass what "
+                "krylov.block_jacobi, incomplete_lu, ... returned, a function, or a matrix"
             )
         if not (isinstance(a, CSR) or is_sparse(a)):
             raise TypeError(
