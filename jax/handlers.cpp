@@ -8,10 +8,10 @@
 #include "jax/ffi_calls.hpp"
 #include "jax/gang.hpp"
 #include "jax/invitation.hpp"
-#include "jax/krylov_block_calls.hpp"
 #include "jax/krylov_description.hpp"
 #include "jax/krylov_diagnosis.hpp"
 #include "jax/krylov_failures.hpp"
+#include "jax/krylov_preconditioner_calls.hpp"
 #include "jax/partners.hpp"
 #include "jax/python_calls.hpp"
 #include "jax/records.hpp"
@@ -377,6 +377,13 @@ SHARDSOLVE_API void shardsolve_plan_krylov_blocks(const char* asked, char** plan
                                                   std::int32_t* verdict) {
   jax::report(verdict, [&] {
     *plan = strdup(jax::plan_krylov_blocks(nlohmann::json::parse(asked)).c_str());
+  });
+}
+/// Likewise: an interval for Chebyshev's iteration.
+SHARDSOLVE_API void shardsolve_krylov_chebyshev_bounds(const char* asked, char** bounds,
+                                                       std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    *bounds = strdup(jax::krylov_chebyshev_bounds(nlohmann::json::parse(asked)).c_str());
   });
 }
 SHARDSOLVE_API void shardsolve_begin_trace() { jax::begin_trace(); }

@@ -168,6 +168,11 @@ def _is_lineax(a: object) -> bool:
 
 def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> Linear:
     """What the user calls an operator, as the loop knows it."""
+    if name == "A" and isinstance(a, (Blocks, Chebyshev, Multigrid)):
+        raise TypeError(
+            "A is a preconditioner, which is about the inverse of a matrix: pass the matrix as A, "
+            "and this as preconditioner="
+        )
     if isinstance(a, MADE):
         return a
     if isinstance(a, CSR) or is_sparse(a):

@@ -1,4 +1,7 @@
-"""Preconditioners of blocks of a matrix, whose factors are made and solved with by the library."""
+"""Preconditioners of blocks of a matrix, whose factors are made and solved with by the library.
+
+And what else the library says of a matrix for a preconditioner.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import dataclasses
 import functools
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +21,7 @@ from shardsolve import _library, _local
 from shardsolve._by_name import ByName, text
 from shardsolve._check import DTYPES
 from shardsolve._cut import place_whole
-from shardsolve._krylov_linear import Linear, Product, register
+from shardsolve._krylov_linear import Linear, Product, linear_in_x, register
 from shardsolve._krylov_rounds import Place
 from shardsolve._records import VERDICT_WORDS, SolverError, Status, raise_if_failed
 from shardsolve._sparse_products import Pattern
@@ -97,18 +101,42 @@ def plan_of(
         values: Of the matrix; None: not known.
         blocks: Where they begin, and n; or how many, for which values are needed.
     """
-    by_name, verdict, made = ByName(), np.zeros(VERDICT_WORDS, np.int32), ctypes.c_char_p()
+    by_name = ByName()
     asked = {
         "kind": _library.description()["krylov"]["block_kinds"][kind],
+        "blocks": None if isinstance(blocks, int) else by_name.array(blocks, np.int64),
+        "count": blocks if isinstance(blocks, int) else 0,
+    }
+    found = _ask("plan_krylov_blocks", by_name, dtype, pattern, values, **asked)
+    boundaries = np.array(found.pop("boundaries"), np.int64).tobytes()
+    return Plan(kind, dtype, pattern, boundaries, **found)
+
+
+def chebyshev_bounds(dtype: str, pattern: Pattern, values: np.ndarray) -> tuple[float, float]:
+    """An interval of eigenvalues of a Hermitian positive definite matrix, by Lanczos steps."""
+    found = _ask("krylov_chebyshev_bounds", ByName(), dtype, pattern, values)
+    return found["low"], found["high"]
+
+
+def _ask(
+    name: str,
+    by_name: ByName,
+    dtype: str,
+    pattern: Pattern,
+    values: np.ndarray | None,
+    **asked: Any,
+) -> dict[str, Any]:
+    """What a function of the library knows of a matrix; throws what it says is wrong."""
+    verdict, made = np.zeros(VERDICT_WORDS, np.int32), ctypes.c_char_p()
+    asked |= {
         "dtype": DTYPES.index(dtype),
         "pointers": by_name.array(pattern.pointers, np.int64),
         "columns": by_name.array(pattern.columns, np.int32),
         "values": None if values is None else by_name.array(values, dtype),
-        "blocks": None if isinstance(blocks, int) else by_name.array(blocks, np.int64),
-        "count": blocks if isinstance(blocks, int) else 0,
     }
     library = _library.library()
-    library.shardsolve_plan_krylov_blocks(text(asked), ctypes.byref(made), verdict.ctypes.data)
+    function = getattr(library, f"shardsolve_{name}")
+    function(text(asked), ctypes.byref(made), verdict.ctypes.data)
     try:
         raise_if_failed(verdict)
     except SolverError as error:
@@ -117,8 +145,7 @@ def plan_of(
         raise
     found = json.loads(made.value or b"")
     library.shardsolve_free(made)
-    boundaries = np.array(found.pop("boundaries"), np.int64).tobytes()
-    return Plan(kind, dtype, pattern, boundaries, **found)
+    return found
 
 
 @register("plan")
@@ -138,12 +165,7 @@ class Blocks(Product):
         return cls(data, *plan.factors(data), plan)
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
-        return lax.custom_linear_solve(
-            lambda y: y,  # stands for M^-1, which nobody multiplies by
-            x,
-            lambda _, x: self.forward(x, place),
-            lambda _, x: self.transposed().forward(x, place),
-        )
+        return linear_in_x(self, x, place)
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
         return self.apply_into(x, jnp.zeros_like(x), jnp.int32(0), place)

@@ -19,7 +19,7 @@ from shardsolve._krylov_arguments import (
     require_known,
     require_square,
 )
-from shardsolve._krylov_blocks import INCOMPLETE_CHOLESKY, Blocks, plan_of
+from shardsolve._krylov_blocks import INCOMPLETE_CHOLESKY, Blocks, chebyshev_bounds, plan_of
 from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse
 from shardsolve._krylov_multigrid import Chebyshev, Level, Multigrid
 from shardsolve._krylov_of_host import in_own_precision
@@ -43,22 +43,31 @@ def jacobi(a: Any) -> Jacobi:
 
 
 @in_own_precision
-def chebyshev(a: Any, low: float, high: float, degree: int) -> Chebyshev:
+def chebyshev(
+    a: Any, low: float | None = None, high: float | None = None, degree: int = 6
+) -> Chebyshev:
     """The preconditioner p(A): `degree` steps of the Chebyshev iteration, degree - 1 products.
 
     Args:
         a: A CSR or SciPy sparse matrix.
-        low: Of the interval of eigenvalues, which are positive.
+        low: Of the interval of eigenvalues, which are positive. Without low and high they are those
+            that 60 Lanczos steps tell of a Hermitian matrix, whose values have to be known.
         high: No eigenvalue may be far above.
         degree: At least 1.
     """
     require_known(low=low, high=high, degree=degree)
-    if not (0 < low < high < math.inf) or degree < 1:
+    matrix = CSR.of(a)
+    if low is None and high is None:
+        require_square(matrix)
+        if isinstance(matrix.data, jax.core.Tracer):
+            raise TypeError("the values of the matrix are traced: pass low and high")
+        values = np.asarray(jax.device_get(matrix.data))
+        low, high = chebyshev_bounds(matrix.dtype.name, matrix._pattern, values)
+    if low is None or high is None or not (0 < low < high < math.inf) or degree < 1:
         raise ValueError(
             f"chebyshev from {low} to {high} of degree {degree} given; 0 < low < high and a degree "
             "of at least 1 are accepted"
         )
-    matrix = CSR.of(a)
     return Chebyshev(Sparse(matrix.data, matrix._pattern), float(low), float(high), int(degree))
 
 

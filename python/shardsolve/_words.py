@@ -349,7 +349,7 @@ PRECONDITIONERS: Mapping[str, Meaning] = {
     **dict.fromkeys(
         ("bjacobi", "block_jacobi"), _preconditioner("pass krylov.block_jacobi(A, blocks)")
     ),
-    "chebyshev": _preconditioner("pass krylov.chebyshev(A, low, high, degree)"),
+    "chebyshev": _preconditioner("pass krylov.chebyshev(A), or with low and high"),
 }
 
 # Names that are asked of the package, or of shardsolve.krylov.

@@ -38,9 +38,9 @@ def system(kind, dtype="float64"):
     return method, grid(method, dtype, ROWS, COLUMNS), right(N, dtype)
 
 
-def dense(m):
+def dense(m, dtype=None):
     """M as a matrix."""
-    eye = jnp.eye(N, dtype=m.data.dtype)
+    eye = jnp.eye(N, dtype=dtype or m.data.dtype)
     return np.array(jax.vmap(lambda x: m.apply(x, Place(None)))(eye)).T
 
 
@@ -218,6 +218,28 @@ def test_gradient_is_that_of_the_dense_solve(kind, method, dtype):
         for u, v in zip(found, jax.grad(loss(theirs), (0, 1))(a.data, b), strict=True):
             assert np.linalg.norm(u - v) <= 1e-7 * np.linalg.norm(v)
     assert not shardsolve.last_failures()
+
+
+@pytest.mark.parametrize("method", ["cg", "bicgstab"])
+@pytest.mark.parametrize("dtype", [more("float64"), "complex128"])
+def test_gradient_with_chebyshev_is_that_of_the_dense_solve(method, dtype):
+    a = grid(method, dtype, ROWS, COLUMNS)
+    b, w = jnp.asarray(right(N, dtype)), right(N, dtype, 9)
+
+    def ours(b):
+        m = krylov.chebyshev(a, 0.5, 9.5, 4)
+        x = krylov.solve(a, b, method=method, preconditioner=m, rtol=1e-10)
+        return jnp.real(jnp.vdot(w, x))
+
+    found = jax.jit(jax.grad(ours))(b)
+    expected = jax.grad(lambda b: jnp.real(jnp.vdot(w, jnp.linalg.solve(a.todense(), b))))(b)
+    assert np.linalg.norm(found - expected) <= 1e-7 * np.linalg.norm(expected)
+    m = krylov.chebyshev(a, 0.5, 9.5, 4)
+    near = {"rtol": 0, "atol": 1e-13}
+    np.testing.assert_allclose(dense(m.transposed(), dtype), dense(m, dtype).T, **near)
+    np.testing.assert_allclose(dense(m.conjugated(), dtype), dense(m, dtype).conj(), **near)
+    pulled = jax.linear_transpose(lambda x: m.apply(x, Place(None)), b)(b)[0]
+    np.testing.assert_allclose(pulled, dense(m, dtype).T @ b, rtol=1e-11)
 
 
 # What does not fit

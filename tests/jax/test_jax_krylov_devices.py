@@ -257,6 +257,17 @@ def test_bits_with_blocks_are_those_of_the_command(method, dtype, name, make, bl
     compare_with_command(method, a, tmp_path, make(a, blocks), options)
 
 
+@pytest.mark.devices
+@needs_command
+@pytest.mark.parametrize(
+    ("method", "dtype"), [("cg", "float64"), more("minres", "complex64"), more("cg", "float32")]
+)
+def test_bits_with_chebyshev_are_those_of_the_command(method, dtype, tmp_path):
+    a = grid(method, dtype)
+    options = ["--preconditioner", "chebyshev", "--degree", "4"]
+    compare_with_command(method, a, tmp_path, krylov.chebyshev(a, degree=4), options)
+
+
 def compare_with_command(method, a, tmp_path, m="jacobi", named=("--preconditioner", "jacobi")):
     """x and every number of the log, on each number of devices up to all, of 6 n rows."""
     b = right(a.shape[0], a.dtype.name)

@@ -1,9 +1,10 @@
-#include "jax/krylov_block_calls.hpp"
+#include "jax/krylov_preconditioner_calls.hpp"
 
 #include "core/each_dtype.hpp"
 #include "jax/by_name.hpp"
 #include "jax/local_task.hpp"
 #include "krylov/local_blocks.hpp"
+#include "krylov/local_chebyshev.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/krylov.hpp>
@@ -11,14 +12,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::jax {
-namespace krylov_block_calls_of {
+namespace krylov_preconditioner_calls_of {
 namespace {
 
 using krylov::BlockKind;
@@ -97,16 +100,23 @@ void factor(const LocalTask& task) {
   }
 }
 
+/// Throws unless a result has the memory of an operand.
+void require_shared(const LocalTask& task, BufferIndex operand, BufferIndex result) {
+  if (task.at(operand).data != task.at(result).data) {
+    throw Error(ErrorKind::internal,
+                fmt::format("internal: XLA gave {} of {} memory of its own where it was to change "
+                            "another's",
+                            task.row->buffers.at(result).name, task.row->name));
+  }
+}
+
 void solve(const LocalTask& task) {
   static constexpr const CallBuffers& at = solve_buffers;
   task.require_length(at["rank"], 1);
   task.require_length(at["skip"], 1);
   task.require_length(at["before"], task.at(at["y"]).length);
   task.require_length(at["work"], task.at(at["x"]).length);
-  if (task.at(at["before"]).data != task.at(at["y"]).data) {
-    throw Error(ErrorKind::internal,
-                "internal: XLA gave a solve memory of its own where it was to change another's");
-  }
+  require_shared(task, at["before"], at["y"]);
   const std::size_t element = with_dtype(task.dtype, []<Scalar T>() { return sizeof(T); });
   const auto words = [&](BufferIndex buffer, std::int64_t item) {
     return static_cast<const std::int32_t*>(task.item(buffer, item, word));
@@ -141,6 +151,59 @@ void solve(const LocalTask& task) {
   }
 }
 
+constexpr CallBuffers chebyshev_begin_buffers = {
+    .operands = {any("x"), any("zero", Element::words)},
+    .results = {any("residual"), any("direction"), any("sum")}};
+// The memory of the vectors becomes that of the results.
+constexpr CallBuffers chebyshev_step_buffers = {
+    .operands = {any("product"), any("zero", Element::words), any("old residual"),
+                 any("old direction"), any("old sum")},
+    .results = {any("residual"), any("direction"), any("sum")}};
+
+/// `x`, `zero` and results of either.
+void chebyshev(const LocalTask& task, BufferIndex x, BufferIndex zero, std::int64_t step,
+               const std::array<BufferIndex, 3>& vectors) {
+  const std::size_t element = with_dtype(task.dtype, []<Scalar T>() { return sizeof(T); });
+  task.require_length(zero, 1);
+  for (const BufferIndex vector : vectors) {
+    task.require_length(vector, task.at(x).length);
+  }
+  for (std::int64_t item = 0; item < task.batch; ++item) {
+    const krylov::LocalChebyshev call{
+        .dtype = task.dtype,
+        .rows = task.at(x).length,
+        .low = task.option<double>("low"),
+        .high = task.option<double>("high"),
+        .step = step,
+        .product = task.item(x, item, element),
+        .residual = task.item(vectors[0], item, element),
+        .direction = task.item(vectors[1], item, element),
+        .sum = task.item(vectors[2], item, element),
+        .zero = static_cast<const std::int32_t*>(task.item(zero, item, word))};
+    if (task.stream) {
+      task.stream->run(call);
+    } else {
+      krylov::run_on_host(call, task.spare);
+    }
+  }
+}
+
+void chebyshev_begin(const LocalTask& task) {
+  static constexpr const CallBuffers& at = chebyshev_begin_buffers;
+  chebyshev(task, at["x"], at["zero"], 0, {at["residual"], at["direction"], at["sum"]});
+}
+
+void chebyshev_step(const LocalTask& task) {
+  static constexpr const CallBuffers& at = chebyshev_step_buffers;
+  for (const auto& [from, to] : {std::pair{at["old residual"], at["residual"]},
+                                 {at["old direction"], at["direction"]},
+                                 {at["old sum"], at["sum"]}}) {
+    require_shared(task, from, to);
+  }
+  chebyshev(task, at["product"], at["zero"], task.option<std::int64_t>("step"),
+            {at["residual"], at["direction"], at["sum"]});
+}
+
 template <Scalar T>
 CsrMatrix<T> matrix_in(const nlohmann::json& asked) {
   const auto pointers = array_in<const std::int64_t>(asked, "pointers");
@@ -172,10 +235,10 @@ nlohmann::json plan(const nlohmann::json& asked) {
 }
 
 }  // namespace
-}  // namespace krylov_block_calls_of
+}  // namespace krylov_preconditioner_calls_of
 
-std::vector<CallRow> krylov_block_calls() {
-  using namespace krylov_block_calls_of;
+std::vector<CallRow> krylov_preconditioner_calls() {
+  using namespace krylov_preconditioner_calls_of;
   return {{.name = "krylov_factor_blocks",
            .phrase = "a preconditioner of blocks",
            .buffers = factor_buffers,
@@ -190,13 +253,33 @@ std::vector<CallRow> krylov_block_calls() {
                        {"rows", std::int64_t{0}},
                        {"largest", std::int64_t{0}},
                        {"widest", std::int64_t{0}}},
-           .local = solve}};
+           .local = solve},
+          {.name = "krylov_chebyshev_begin",
+           .phrase = "a step of Chebyshev's iteration",
+           .buffers = chebyshev_begin_buffers,
+           .matrix = chebyshev_begin_buffers["x"],
+           .options = {{"low", 0.0}, {"high", 0.0}},
+           .local = chebyshev_begin},
+          {.name = "krylov_chebyshev_step",
+           .phrase = "a step of Chebyshev's iteration",
+           .buffers = chebyshev_step_buffers,
+           .matrix = chebyshev_step_buffers["product"],
+           .options = {{"low", 0.0}, {"high", 0.0}, {"step", std::int64_t{0}}},
+           .local = chebyshev_step}};
 }
 
 std::string plan_krylov_blocks(const nlohmann::json& asked) {
   const auto dtype = static_cast<Dtype>(asked.at("dtype").get<int>());
-  return with_dtype(dtype,
-                    [&]<Scalar T>() { return krylov_block_calls_of::plan<T>(asked).dump(); });
+  return with_dtype(
+      dtype, [&]<Scalar T>() { return krylov_preconditioner_calls_of::plan<T>(asked).dump(); });
+}
+
+std::string krylov_chebyshev_bounds(const nlohmann::json& asked) {
+  return with_dtype(static_cast<Dtype>(asked.at("dtype").get<int>()), [&]<Scalar T>() {
+    const krylov::EigenvalueBounds bounds =
+        krylov::chebyshev_bounds(krylov_preconditioner_calls_of::matrix_in<T>(asked));
+    return nlohmann::json{{"low", bounds.low}, {"high", bounds.high}}.dump();
+  });
 }
 
 }  // namespace shardsolve::jax

@@ -1,4 +1,5 @@
-/// Preconditioners of factored blocks: krylov/local_blocks.hpp.
+/// Preconditioners that each device applies by itself: krylov/local_blocks.hpp,
+/// local_chebyshev.hpp.
 #pragma once
 
 #include "jax/call_table.hpp"
@@ -10,13 +11,17 @@
 
 namespace shardsolve::jax {
 
-/// krylov_factor_blocks, whose results are behind their ends 0, and krylov_solve_blocks.
-std::vector<CallRow> krylov_block_calls();
+/// Blocks: krylov_factor_blocks, whose results are 0 behind their ends, and krylov_solve_blocks.
+/// Polynomials: krylov_chebyshev_begin and, after each product, krylov_chebyshev_step.
+std::vector<CallRow> krylov_preconditioner_calls();
 
 /// What is to be known of such a preconditioner before its factors are made, as JSON. `asked`, by
 /// name: kind, number (krylov::BlockKind); dtype; pointers, columns; values, or null where they are
 /// not known; blocks, or count of those that blocks_of() cuts, for which values are needed.
 /// Throws what the function of krylov::Operator throws.
 std::string plan_krylov_blocks(const nlohmann::json& asked);
+
+/// krylov::chebyshev_bounds() of a matrix, as JSON. `asked`: dtype, pointers, columns, values.
+std::string krylov_chebyshev_bounds(const nlohmann::json& asked);
 
 }  // namespace shardsolve::jax
