@@ -11,6 +11,9 @@ namespace shardsolve::krylov {
 namespace local_chebyshev {
 namespace {
 
+/// Rows that are in the cache from one of a step's updates to the next.
+constexpr std::int64_t rows_at_once = 1024;
+
 /// Rows from `begin` to `end`.
 template <Scalar T>
 LocalChebyshev part_of(LocalChebyshev call, std::int64_t begin, std::int64_t end) {
@@ -26,9 +29,13 @@ template <Scalar T>
 void run(const LocalChebyshev& call) {
   const runtime::host::HostKrylovKernels<T> kernels;
   runtime::host::in_caller([&](runtime::Queue& queue) {
-    enqueue<T>(call, [&](RealOf<T> a, MatrixView<const T> x, RealOf<T> b, MatrixView<T> y) {
-      kernels.combine(queue, a, x, b, y, call.zero);
-    });
+    for (std::int64_t begin = 0; begin < call.rows; begin += rows_at_once) {
+      const std::int64_t end = std::min(begin + rows_at_once, call.rows);
+      enqueue<T>(part_of<T>(call, begin, end),
+                 [&](RealOf<T> a, MatrixView<const T> x, RealOf<T> b, MatrixView<T> y) {
+                   kernels.combine(queue, a, x, b, y, call.zero);
+                 });
+    }
   });
 }
 

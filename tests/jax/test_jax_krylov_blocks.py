@@ -188,6 +188,24 @@ def test_bits_are_the_same_inside_of_a_shard_map(kind, blocks):
     assert bits(inside(spread)) == bits(krylov.solve(a, b, method=method, preconditioner=m))
 
 
+@pytest.mark.gpu_only
+@pytest.mark.parametrize("kind", [*MADE, "chebyshev"])
+@every_dtype
+def test_bits_on_gpus_are_those_of_the_cpu(kind, dtype):
+    make = MADE.get(kind, lambda a, _: krylov.chebyshev(a, 0.5, 9.5, 4))
+    method, a, b = system(kind, dtype)
+    options = {"rtol": 1e-4, "method": method}
+
+    def solved(data, b):
+        own = a.with_values(data)
+        return krylov.solve(own, b, preconditioner=make(own, CUTS[0]), **options)
+
+    with jax.default_device(jax.devices("cpu")[0]):
+        cpu = solve(a, b, preconditioner=make(a, CUTS[0]), **options)
+    assert same(solve(a, b, preconditioner=make(a, CUTS[0]), **options), cpu)
+    assert bits(jax.jit(solved)(a.data, b)) == bits(cpu[0])
+
+
 # Derivatives
 
 
