@@ -6,6 +6,7 @@
 #include "jax/invitation.hpp"
 #include "jax/krylov_calls.hpp"
 #include "jax/krylov_description.hpp"
+#include "jax/krylov_preconditioner_calls.hpp"
 #include "jax/lu_calls.hpp"
 #include "jax/qr_calls.hpp"
 #include "jax/small_cholesky_calls.hpp"
@@ -28,9 +29,9 @@ namespace {
 const std::vector<CallRow>& call_table() {
   static const auto& rows = *new std::vector<CallRow>([] {
     std::vector<CallRow> all;
-    for (const auto& family :
-         {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(), sparse_calls(), lu_calls(),
-          small_cholesky_calls(), small_lu_calls(), qr_calls(), svd_calls()}) {
+    for (const auto& family : {cholesky_calls(), eigh_calls(), dot_calls(), krylov_calls(),
+                               krylov_preconditioner_calls(), sparse_calls(), lu_calls(),
+                               small_cholesky_calls(), small_lu_calls(), qr_calls(), svd_calls()}) {
       all.insert(all.end(), family.begin(), family.end());
     }
     return all;

@@ -11,6 +11,7 @@
 #include "jax/krylov_description.hpp"
 #include "jax/krylov_diagnosis.hpp"
 #include "jax/krylov_failures.hpp"
+#include "jax/krylov_preconditioner_calls.hpp"
 #include "jax/partners.hpp"
 #include "jax/python_calls.hpp"
 #include "jax/records.hpp"
@@ -369,6 +370,21 @@ SHARDSOLVE_API char* shardsolve_krylov_diagnose(std::int32_t dtype, std::int64_t
                               : jax::diagnose({of, n, pointers, columns, values}, rtol);
   });
   return text.empty() ? nullptr : strdup(text.c_str());
+}
+/// Of a preconditioner of blocks, by name: where they are cut, and how long its factors are; to be
+/// given to shardsolve_free.
+SHARDSOLVE_API void shardsolve_plan_krylov_blocks(const char* asked, char** plan,
+                                                  std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    *plan = strdup(jax::plan_krylov_blocks(nlohmann::json::parse(asked)).c_str());
+  });
+}
+/// Likewise: an interval for Chebyshev's iteration.
+SHARDSOLVE_API void shardsolve_krylov_chebyshev_bounds(const char* asked, char** bounds,
+                                                       std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    *bounds = strdup(jax::krylov_chebyshev_bounds(nlohmann::json::parse(asked)).c_str());
+  });
 }
 SHARDSOLVE_API void shardsolve_begin_trace() { jax::begin_trace(); }
 /// Ends the recording; its text is to be given to shardsolve_free. Returns its length.

@@ -3,6 +3,7 @@
 #include "jax/krylov_calls.hpp"
 #include "jax/records.hpp"
 #include "krylov/enqueue_local_call.hpp"
+#include "krylov/local_blocks.hpp"
 #include "krylov/local_call.hpp"
 #include "krylov/statuses.hpp"
 #include "krylov/tables.hpp"
@@ -73,6 +74,9 @@ nlohmann::json describe_krylov() {
   }
   for (const Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::complex64, Dtype::complex128}) {
     all["default_rtol"][std::string(name(dtype))] = krylov::default_rtol(dtype);
+  }
+  for (const krylov::BlockKind kind : krylov::block_kinds) {
+    all["block_kinds"][std::string(krylov::name(kind))] = static_cast<int>(kind);
   }
   const krylov::SolveState state;
   all["done_word"] =

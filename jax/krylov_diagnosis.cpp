@@ -58,8 +58,7 @@ std::string diagnose(const GivenMatrix& matrix, double rtol) {
                          {matrix.columns, matrix.columns + entries},
                          {values, values + entries}};
     Mesh mesh = Mesh::host(1);
-    // The package has no incomplete factors to advise.
-    return to_json(krylov::diagnose<T>(mesh, a, {.rtol = rtol, .incomplete_factors = false}));
+    return to_json(krylov::diagnose<T>(mesh, a, {.rtol = rtol}));
   });
 }
 

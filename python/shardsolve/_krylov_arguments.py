@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from shardsolve._check import as_array, how_to_agree
 from shardsolve._cut import Cut, axes_of, manual_axes, place_like, place_whole, require_unchecked
+from shardsolve._krylov_blocks import Blocks
 from shardsolve._krylov_linear import Dense, Identity, Jacobi, Linear, Sparse, trace
 from shardsolve._krylov_multigrid import Chebyshev, Multigrid
 from shardsolve._krylov_rounds import Place
@@ -25,7 +26,7 @@ _NOT_TRACED = (
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
-MADE = (Identity, Jacobi, Sparse, Chebyshev, Multigrid)
+MADE = (Identity, Jacobi, Sparse, Blocks, Chebyshev, Multigrid)
 METHODS = ("cg", "minres", "bicgstab", "fgmres")
 _MOST_RESTART = 1000  # of src/krylov/solve.cpp
 _ROUNDS_AHEAD = 8  # on GPUs, as in C++
@@ -167,6 +168,11 @@ def _is_lineax(a: object) -> bool:
 
 def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> Linear:
     """What the user calls an operator, as the loop knows it."""
+    if name == "A" and isinstance(a, (Blocks, Chebyshev, Multigrid)):
+        raise TypeError(
+            "A is a preconditioner, which is about the inverse of a matrix: pass the matrix as A, "
+            "and this as preconditioner="
+        )
     if isinstance(a, MADE):
         return a
     if isinstance(a, CSR) or is_sparse(a):

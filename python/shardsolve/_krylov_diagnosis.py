@@ -51,8 +51,8 @@ class Trial:
     def call(self) -> str:
         """The solve as it would be written, of a matrix `a`."""
         given = ""
-        if self.blocks:
-            given = f", preconditioner=krylov.block_jacobi(a, {list(self.blocks)})"
+        if self.blocks:  # "block_jacobi with 4 blocks"
+            given = f", preconditioner=krylov.{self.name.split()[0]}(a, {list(self.blocks)})"
         elif self.name == "jacobi":
             given = ', preconditioner="jacobi"'
         return f'krylov.solve(a, b, method="{self.method}"{given})'

@@ -66,6 +66,16 @@ class Product:
         return jnp.zeros(0, dtype)
 
 
+def linear_in_x(of: Product, x: jax.Array, place: Place) -> jax.Array:
+    """Its product, with derivatives in x of any order, and none in what the map is made of."""
+    return lax.custom_linear_solve(
+        lambda y: y,  # stands for the inverse, which nobody multiplies by
+        x,
+        lambda _, x: of.forward(x, place),
+        lambda _, x: of.transposed().forward(x, place),
+    )
+
+
 def register(*static: str) -> Callable:
     """Of a dataclass whose other fields are traced."""
 
@@ -230,8 +240,8 @@ _HOW_TO_TRANSPOSE = {
     ),
     "the preconditioner": (
         "it is not linear, or has operations that JAX does not transpose (custom_vjp, callback, "
-        "while_loop). Pass a linear one, as a CSR or what jacobi, block_jacobi, chebyshev and "
-        "from_pyamg return, or none"
+        "while_loop). Pass a linear one, as a CSR or what jacobi, block_jacobi, incomplete_lu, "
+        "chebyshev and from_pyamg return, or none"
     ),
 }
 

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shardsolve import _sparse_products
-from shardsolve._krylov_linear import Linear, Product, Sparse, register
+from shardsolve import _local, _sparse_products
+from shardsolve._krylov_linear import Linear, Product, Sparse, linear_in_x, register
 from shardsolve._krylov_rounds import Place
 
 
@@ -25,13 +25,11 @@ class Chebyshev(Product):
     degree: int = field()
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
-        return chebyshev_steps(
-            lambda d: self.of.apply(d, place), x, self.low, self.high, self.degree
-        )
+        return linear_in_x(self, x, place)
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
         return chebyshev_steps(
-            lambda d: self.of.forward(d, place), x, self.low, self.high, self.degree
+            lambda d: self.of.forward(d, place), x, self.low, self.high, self.degree, place
         )
 
     def transposed(self) -> Linear:
@@ -44,27 +42,30 @@ class Chebyshev(Product):
 def chebyshev_steps(
     multiply: Callable[[jax.Array], jax.Array],
     right: jax.Array,
-    low: Any,
-    high: Any,
+    low: float,
+    high: float,
     degree: int,
+    place: Place,
 ) -> jax.Array:
-    """Returns z with A z about `right`, from z = 0: degree - 1 products with A."""
-    real = right.real.dtype
-    middle, half = 0.5 * (high + low), 0.5 * (high - low)
-    sigma = middle / half
-    rho = 1.0 / sigma
-    direction = right * jnp.asarray(1.0 / middle, real)
-    z = direction
-    for _ in range(1, degree):
-        right = right - multiply(direction)
-        following = 1.0 / (2.0 * sigma - rho)
-        direction = (
-            jnp.asarray(following * rho, real) * direction
-            + jnp.asarray(2.0 * following / half, real) * right
-        )
-        z = z + direction
-        rho = following
-    return z
+    """Returns z with A z about `right`, from z = 0: degree - 1 products with A. No derivative."""
+
+    def call(name: str, *operands: jax.Array, **options: object) -> tuple[jax.Array, ...]:
+        def own_rows(x: jax.Array, *vectors: jax.Array) -> tuple[jax.Array, ...]:
+            zero = jnp.zeros(1, jnp.int32)
+            aliases = {2 + v: v for v in range(len(vectors))}
+            lengths = (x.shape[0],) * 3
+            return _local.call(
+                name, x, zero, *vectors, lengths=lengths, aliases=aliases, recorded=True, **options
+            )
+
+        return place.run(own_rows, operands, "v" * len(operands), "vvv")
+
+    bounds = {"low": low, "high": high}
+    vectors = call("krylov_chebyshev_begin", right, **bounds)
+    for step in range(1, degree):
+        product = multiply(vectors[1])
+        vectors = call("krylov_chebyshev_step", product, *vectors, step=step, **bounds)
+    return vectors[2]
 
 
 @register()
@@ -87,20 +88,15 @@ class Multigrid(Product):
     degree: int = field()
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
-        return _whole(
-            lambda x: self._cycle(0, x, lambda a, x: a.pattern.product(a.data, x)), x, place
-        )
+        return linear_in_x(self, x, place)
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
-        return _whole(
-            lambda x: self._cycle(
-                0, x, lambda a, x: _sparse_products.multiply(a.pattern, a.data, x)
-            ),
-            x,
-            place,
-        )
+        return _whole(lambda x: self._cycle(0, x), x, place)
 
-    def _cycle(self, number: int, right: jax.Array, product: Callable) -> jax.Array:
+    def _cycle(self, number: int, right: jax.Array) -> jax.Array:
+        def product(a: Sparse, x: jax.Array) -> jax.Array:
+            return _sparse_products.multiply(a.pattern, a.data, x)
+
         if number == len(self.levels):
             return product(self.coarse, right)
         level, (low, high) = self.levels[number], self.bounds[number]
@@ -112,11 +108,12 @@ class Multigrid(Product):
                 low,
                 high,
                 self.degree,
+                Place(None),
             )
 
         x = smooth(right)
         coarse = product(level.restriction, right - product(level.a, x))
-        x = x + product(level.prolongation, self._cycle(number + 1, coarse, product))
+        x = x + product(level.prolongation, self._cycle(number + 1, coarse))
         return x + smooth(right - product(level.a, x))
 
     def transposed(self) -> Linear:

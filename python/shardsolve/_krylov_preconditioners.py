@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from shardsolve._krylov_arguments import (
     require_known,
     require_square,
 )
+from shardsolve._krylov_blocks import INCOMPLETE_CHOLESKY, Blocks, chebyshev_bounds, plan_of
 from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse
 from shardsolve._krylov_multigrid import Chebyshev, Level, Multigrid
 from shardsolve._krylov_of_host import in_own_precision
@@ -43,61 +43,111 @@ def jacobi(a: Any) -> Jacobi:
 
 
 @in_own_precision
-def chebyshev(a: Any, low: float, high: float, degree: int) -> Chebyshev:
+def chebyshev(
+    a: Any, low: float | None = None, high: float | None = None, degree: int = 6
+) -> Chebyshev:
     """The preconditioner p(A): `degree` steps of the Chebyshev iteration, degree - 1 products.
 
     Args:
         a: A CSR or SciPy sparse matrix.
-        low: Of the interval of eigenvalues, which are positive.
+        low: Of the interval of eigenvalues, which are positive. Without low and high they are those
+            that 60 Lanczos steps tell of a Hermitian matrix, whose values have to be known.
         high: No eigenvalue may be far above.
         degree: At least 1.
     """
     require_known(low=low, high=high, degree=degree)
-    if not (0 < low < high < math.inf) or degree < 1:
+    matrix = CSR.of(a)
+    if low is None and high is None:
+        require_square(matrix)
+        if isinstance(matrix.data, jax.core.Tracer):
+            raise TypeError("the values of the matrix are traced: pass low and high")
+        values = np.asarray(jax.device_get(matrix.data))
+        low, high = chebyshev_bounds(matrix.dtype.name, matrix._pattern, values)
+    if low is None or high is None or not (0 < low < high < math.inf) or degree < 1:
         raise ValueError(
             f"chebyshev from {low} to {high} of degree {degree} given; 0 < low < high and a degree "
             "of at least 1 are accepted"
         )
-    matrix = CSR.of(a)
     return Chebyshev(Sparse(matrix.data, matrix._pattern), float(low), float(high), int(degree))
 
 
 @in_own_precision
-def block_jacobi(a: Any, blocks: Sequence[int]) -> Sparse:
+def block_jacobi(a: Any, blocks: Sequence[int] | int) -> Blocks:
     """The preconditioner whose blocks are the inverses of diagonal blocks of A.
 
-    They belong to the problem and not to devices, so that it is the same on any number of them. A
-    block of k rows is kept as k^2 numbers, and computed anew where the values of A are traced.
+    Factored by the library, as bands: by Cholesky where a block is Hermitian and positive
+    definite, else by LU with pivoting. With bandwidths l and u a row takes 2 l + u numbers.
+    Blocks belong to the problem and not to devices, so M is the same on any number of them. Made
+    anew where the values of A are traced.
 
     Args:
         a: A CSR or SciPy sparse matrix, n x n.
-        blocks: Where blocks begin, and n: whole numbers from 0 on that rise. A singular block is
-            found by the solve: nonfinite_preconditioner.
+        blocks: Where blocks begin, and n: whole numbers from 0 on that rise. Or how many there are
+            to be, which are cut where the fewest entries join the rows on both sides. A singular
+            block is found by the solve: nonfinite_preconditioner.
     """
+    return _blocks("block_jacobi", a, blocks)
+
+
+@in_own_precision
+def incomplete_cholesky(a: Any, blocks: Sequence[int] | int | None = None) -> Blocks:
+    """The preconditioner (L D L^H)^-1 with L where the lower triangle of A has entries: IC(0).
+
+    Hermitian and positive definite, so for cg and minres; the upper triangle is not looked at.
+    Where a pivot of a block is not positive, that block is factored anew with A + s diag(A), the
+    least s of 1e-3, 2e-3, 4e-3, ... that does. Made anew where the values of A are traced.
+
+    Args:
+        a: A CSR or SciPy sparse matrix, n x n, all of whose diagonal is there and positive. Where
+            its values are traced, one that is not is found by the solve: nonfinite_preconditioner.
+        blocks: As for block_jacobi; one of all rows by default. More of them are solved for at the
+            same time, and take more iterations.
+    """
+    return _blocks("incomplete_cholesky", a, blocks)
+
+
+@in_own_precision
+def incomplete_lu(a: Any, blocks: Sequence[int] | int | None = None) -> Blocks:
+    """The preconditioner (L U)^-1 with L and U where A has entries: ILU(0).
+
+    For bicgstab and fgmres. Made anew where the values of A are traced.
+
+    Args:
+        a: A CSR or SciPy sparse matrix, n x n, all of whose diagonal is there. A pivot of 0 is
+            found by the solve: nonfinite_preconditioner.
+        blocks: As for incomplete_cholesky.
+    """
+    return _blocks("incomplete_lu", a, blocks)
+
+
+def _blocks(kind: str, a: Any, blocks: Sequence[int] | int | None) -> Blocks:
+    """What the user calls such a preconditioner: blocks are boundaries, a number, or None: one."""
     matrix = CSR.of(a)
-    n = matrix.shape[0]
     require_square(matrix)
     require_known(blocks=blocks)
-    bounds = np.asarray(blocks)
-    rising = bounds.ndim == 1 and len(bounds) >= 2 and bounds.dtype.kind in "iu"
-    if not rising or bounds[0] != 0 or bounds[-1] != n or np.any(np.diff(bounds) <= 0):
-        raise ValueError(
-            f"blocks is {blocks!r}; pass whole numbers that begin with 0, rise, and end with {n}"
+    n = matrix.shape[0]
+    is_number = isinstance(blocks, int | np.integer) and not isinstance(blocks, bool)
+    if is_number:
+        cut = int(blocks)
+    else:
+        cut = np.asarray([0, n] if blocks is None else blocks)
+        rising = cut.ndim == 1 and len(cut) >= 2 and cut.dtype.kind in "iu"
+        if not rising or cut[0] != 0 or cut[-1] != n or np.any(np.diff(cut) <= 0):
+            raise ValueError(
+                f"blocks is {blocks!r}; pass whole numbers that begin with 0, rise, and end with "
+                f"{n}, or how many blocks there are to be"
+            )
+    values = None
+    if not isinstance(matrix.data, jax.core.Tracer):
+        if is_number or kind == INCOMPLETE_CHOLESKY:  # their values are looked at
+            values = np.asarray(jax.device_get(matrix.data))
+    elif is_number:
+        raise TypeError(
+            f"blocks is {blocks}, and where so many are cut depends on the values of the matrix, "
+            "which are traced: pass where they begin, and n"
         )
-    rows, columns = matrix._pattern.rows, matrix.indices
-    values, places = [], []
-    for begin, end in itertools.pairwise(bounds):
-        inside = np.flatnonzero(
-            (rows >= begin) & (rows < end) & (columns >= begin) & (columns < end)
-        )
-        block = jnp.zeros((end - begin, end - begin), matrix.dtype)
-        block = block.at[rows[inside] - begin, columns[inside] - begin].set(matrix.data[inside])
-        values.append(jnp.linalg.inv(block).ravel())
-        places.append(np.indices(block.shape).reshape(2, -1) + begin)
-    rows, columns = np.concatenate(places, axis=1)
-    pointers = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))])
-    inverse = CSR(jnp.concatenate(values), columns, pointers, (n, n))
-    return Sparse(inverse.data, inverse._pattern)
+    plan = plan_of(kind, matrix.dtype.name, matrix._pattern, values, cut)
+    return Blocks.of(plan, matrix.data)
 
 
 def from_pyamg(hierarchy: Any, *, degree: int = 3, share: float = 0.25) -> Multigrid:
@@ -159,8 +209,8 @@ def preconditioner_of(m: Any, a: Any, b_like: Any, b: jax.Array, unravel: Callab
     if isinstance(m, str):
         if m != "jacobi":
             raise ValueError(
-                f"preconditioner is {m!r}; by name there is 'jacobi' alone: pass what jacobi or "
-                "chebyshev returned, a function, or a matrix"
+                f"preconditioner is {m!r}; by name there is 'jacobi' alone: pass what "
+                "krylov.block_jacobi, incomplete_lu, ... returned, a function, or a matrix"
             )
         if not (isinstance(a, CSR) or is_sparse(a)):
             raise TypeError(
@@ -173,7 +223,7 @@ def preconditioner_of(m: Any, a: Any, b_like: Any, b: jax.Array, unravel: Callab
             "the diagonal for jacobi", (len(m.diagonal),) * 2, m.diagonal.dtype, b.reshape(-1), b
         )
     for dtype in {leaf.dtype for leaf in jax.tree.leaves(m) if isinstance(m, MADE)}:
-        if dtype != b.dtype:
+        if dtype != b.dtype and dtype.kind in "fc":
             raise TypeError(
                 f"the preconditioner was made of a matrix of {dtype.name} and b is {b.dtype.name}: "
                 f"make it of a.astype('{b.dtype.name}')"

@@ -104,6 +104,10 @@ def library() -> ctypes.CDLL:
         ctypes.c_double,
         ctypes.c_void_p,
     ]
+    for name in ("plan_krylov_blocks", "krylov_chebyshev_bounds"):
+        asked = getattr(loaded, f"shardsolve_{name}")
+        asked.restype = None
+        asked.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
     loaded.shardsolve_take_krylov_failures.restype = ctypes.c_void_p
     loaded.shardsolve_set_progress.restype = None
     loaded.shardsolve_set_progress.argtypes = [ctypes.c_void_p]

@@ -327,10 +327,8 @@ def _preconditioner(instead: str) -> Not:
     return Not(f"by name there is 'jacobi' alone: {instead}")
 
 
-_INCOMPLETE = _preconditioner(
-    "incomplete factors are those of C++ and of the command; pass krylov.block_jacobi(A, blocks), "
-    "or what krylov.diagnose(A) suggests"
-)
+_INCOMPLETE_LU = _preconditioner("pass krylov.incomplete_lu(A), which is ILU(0)")
+_INCOMPLETE_CHOLESKY = _preconditioner("pass krylov.incomplete_cholesky(A), which is IC(0)")
 _MULTIGRID = _preconditioner(
     "pass krylov.from_pyamg(hierarchy), with pyamg.smoothed_aggregation_solver(A) for example"
 )
@@ -343,14 +341,15 @@ _IN_ORDER = _preconditioner(
 )
 PRECONDITIONERS: Mapping[str, Meaning] = {
     "none": Is(None),
-    **dict.fromkeys(("ilu", "ilu0", "spilu", "ic", "ic0", "icc"), _INCOMPLETE),
+    **dict.fromkeys(("ilu", "ilu0", "spilu", "incomplete_lu"), _INCOMPLETE_LU),
+    **dict.fromkeys(("ic", "ic0", "icc", "incomplete_cholesky"), _INCOMPLETE_CHOLESKY),
     **dict.fromkeys(("amg", "gamg", "hypre", "boomeramg", "mg", "multigrid"), _MULTIGRID),
     **dict.fromkeys(("lu", "cholesky"), _COMPLETE),
     **dict.fromkeys(("sor", "ssor"), _IN_ORDER),
     **dict.fromkeys(
         ("bjacobi", "block_jacobi"), _preconditioner("pass krylov.block_jacobi(A, blocks)")
     ),
-    "chebyshev": _preconditioner("pass krylov.chebyshev(A, low, high, degree)"),
+    "chebyshev": _preconditioner("pass krylov.chebyshev(A), or with low and high"),
 }
 
 # Names that are asked of the package, or of shardsolve.krylov.
@@ -377,7 +376,7 @@ NAMES: Mapping[str, str] = {
     "sqrtm": "matrix_function(jnp.sqrt, a) of a Hermitian matrix",
     **dict.fromkeys(("LinearOperator", "aslinearoperator"), _A_FUNCTION),
     **dict.fromkeys(("splu", "spsolve", "factorized"), _SPARSE_FACTOR),
-    "spilu": "krylov.block_jacobi is a preconditioner, or what krylov.diagnose(a) suggests",
+    "spilu": "krylov.incomplete_lu(a) is a preconditioner without fill-in: ILU(0)",
     **dict.fromkeys(
         ("csr_array", "csr_matrix"), "CSR.of(a) takes a sparse matrix of SciPy's, of any format"
     ),

@@ -39,6 +39,8 @@ from shardsolve._krylov_preconditioners import (
     block_jacobi,
     chebyshev,
     from_pyamg,
+    incomplete_cholesky,
+    incomplete_lu,
     jacobi,
     preconditioner_of,
 )
@@ -73,6 +75,8 @@ __all__ = [
     "chebyshev",
     "diagnose",
     "from_pyamg",
+    "incomplete_cholesky",
+    "incomplete_lu",
     "jacobi",
     "last_failures",
     "solve",
@@ -137,9 +141,9 @@ def solve(
             with Auto axes each device works on all rows.
         method: "cg", "minres", "bicgstab" or "fgmres"; "gmres" is fgmres, too.
         preconditioner: M, about A^-1: "jacobi" where A is a CSR, what `jacobi`, `block_jacobi`,
-            `chebyshev` or `from_pyamg` returned, a function r -> M r, or another of the kinds of A.
-            For cg and minres Hermitian positive definite. Only fgmres allows one that is not
-            linear.
+            `incomplete_cholesky`, `incomplete_lu`, `chebyshev` or `from_pyamg` returned, a function
+            r -> M r, or another of the kinds of A. For cg and minres Hermitian positive definite.
+            Only fgmres allows one that is not linear.
         rtol: See above. Not traced. By default 1e-8, of float32 and complex64 1e-4: what rounding
             lets ordinary systems reach.
         atol: See above. Not traced.

@@ -1,6 +1,7 @@
 /// Chebyshev's iteration as part of a rank program.
 #pragma once
 
+#include "krylov/chebyshev_factors.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/operators.hpp"
 #include "mesh/rank.hpp"
@@ -44,26 +45,21 @@ class Chebyshev final : public LinearOperator<T> {
   void apply(mesh::Rank& rank, runtime::Queue& queue, const T* x, T* y,
              const std::int32_t* skip) override {
     const auto& kernels = rank.kernels<runtime::KrylovKernels<T>>();
-    const double middle = 0.5 * (high_ + low_);
-    const double half_width = 0.5 * (high_ - low_);
-    const double sigma = middle / half_width;
-    double rho = 1.0 / sigma;
+    ChebyshevFactors factors(low_, high_);
     // d = M r / theta, z = d
     const MatrixView<const T> r(x, residual_.rows(), 1);
     kernels.combine(queue, Real{1}, r, Real{0}, residual_, skip);
-    kernels.combine(queue, static_cast<Real>(1.0 / middle), scaled_residual(rank, queue, skip),
+    kernels.combine(queue, static_cast<Real>(factors.first()), scaled_residual(rank, queue, skip),
                     Real{0}, direction_, skip);
     kernels.combine(queue, Real{1}, direction_, Real{0}, sum_, skip);
     for (std::int64_t k = 1; k < degree_; ++k) {
       // r -= A d,  d = rho+ rho d + (2 rho+ / delta) M r,  z += d
       a_->apply(rank, queue, direction_.data(), product_.data(), skip);
       kernels.combine(queue, Real{-1}, product_, Real{1}, residual_, skip);
-      const double next = 1.0 / (2.0 * sigma - rho);
-      kernels.combine(queue, static_cast<Real>(2.0 * next / half_width),
-                      scaled_residual(rank, queue, skip), static_cast<Real>(next * rho), direction_,
-                      skip);
+      const ChebyshevFactors::Step step = factors.next();
+      kernels.combine(queue, static_cast<Real>(step.residual), scaled_residual(rank, queue, skip),
+                      static_cast<Real>(step.direction), direction_, skip);
       kernels.combine(queue, Real{1}, direction_, Real{1}, sum_, skip);
-      rho = next;
     }
     identity_->apply(rank, queue, sum_.data(), y, skip);
   }

@@ -190,6 +190,18 @@ void CudaStream::run(const krylov::LocalCall& call) const {
   run_on(device, handle, &call);
 }
 
+void CudaStream::run(const krylov::LocalBlocks& call) const {
+  using Run = void(int, void*, const krylov::LocalBlocks*);
+  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_krylov_blocks");
+  run_on(device, handle, &call);
+}
+
+void CudaStream::run(const krylov::LocalChebyshev& call) const {
+  using Run = void(int, void*, const krylov::LocalChebyshev*);
+  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_krylov_chebyshev");
+  run_on(device, handle, &call);
+}
+
 void CudaStream::run(const sparse::LocalProduct& product) const {
   using Run = void(int, void*, const sparse::LocalProduct*);
   static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_sparse_product");

@@ -15,8 +15,10 @@
 #include <vector>
 
 namespace shardsolve::krylov {
+struct LocalBlocks;
 struct LocalCall;
-}
+struct LocalChebyshev;
+}  // namespace shardsolve::krylov
 namespace shardsolve::sparse {
 struct LocalProduct;
 }
@@ -61,11 +63,13 @@ struct CudaStream {
   bool is_done() const;
   /// Enqueues a dot product with all its memory on this GPU, and does not wait.
   void fixed_dot(const runtime::DotCall& call) const;
-  /// Likewise a step for small systems, a part of a Krylov solve, and a product with a sparse
-  /// matrix. What is passed lies on the host and may go at once; what it points to lies on this
-  /// GPU.
+  /// Likewise a step for small systems, a part of a Krylov solve, what preconditioners do, and a
+  /// product with a sparse matrix. What is passed lies on the host and may go at once; what it
+  /// points to lies on this GPU.
   void run(const runtime::SmallSystems& call) const;
   void run(const krylov::LocalCall& call) const;
+  void run(const krylov::LocalBlocks& call) const;
+  void run(const krylov::LocalChebyshev& call) const;
   void run(const sparse::LocalProduct& product) const;
 };
 

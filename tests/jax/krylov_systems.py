@@ -33,6 +33,16 @@ def matrix(method: str, dtype: str = "float64", n: int = N) -> CSR:
     return laplacian(n, dtype) if method in ("cg", "minres") else convection(n, dtype)
 
 
+def host(a: CSR) -> sp.csr_matrix:
+    return sp.csr_matrix((np.asarray(a.data), a.indices, a.indptr), a.shape)
+
+
+def grid(method: str, dtype: str = "float64", rows: int = 18, columns: int = 20) -> CSR:
+    """The same on a grid in two dimensions."""
+    one, other = (host(matrix(method, dtype, n)) for n in (rows, columns))
+    return CSR.of(sp.kronsum(one, other).astype(dtype))
+
+
 def right(n: int = N, dtype: str = "float64", seed: int = 3) -> np.ndarray:
     return normal(np.random.default_rng(seed), (n,), dtype)
 

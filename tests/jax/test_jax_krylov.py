@@ -108,8 +108,8 @@ def test_blocks_of_the_matrix_are_a_preconditioner(method):
     m = krylov.block_jacobi(a, [0, N // 2, N // 2 + 5, N])
     x, info = solve(a, b, method, preconditioner=m)
     assert info.is_converged and info.iterations <= 12
-    found = jax.jit(lambda d: krylov.block_jacobi(a.with_values(d), [0, N // 2, N]).data)(a.data)
-    np.testing.assert_allclose(found, krylov.block_jacobi(a, [0, N // 2, N]).data, rtol=1e-12)
+    found = jax.jit(lambda d: krylov.block_jacobi(a.with_values(d), [0, N // 2, N]).numbers)(a.data)
+    assert bits(found) == bits(krylov.block_jacobi(a, [0, N // 2, N]).numbers)
     if DEVICES > 1:
         assert same(solve(a, on_mesh(b), method, preconditioner=m), (x, info))
     exact = krylov.solve(a, b, method=method, preconditioner=krylov.block_jacobi(a, [0, N]))

@@ -14,7 +14,19 @@ import scipy.sparse as sp
 from functions import several_devices
 from jax import lax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
-from krylov_systems import METHODS, N, bits, laplacian, matrix, on_mesh, right, same, solve
+from krylov_systems import (
+    METHODS,
+    N,
+    bits,
+    grid,
+    host,
+    laplacian,
+    matrix,
+    on_mesh,
+    right,
+    same,
+    solve,
+)
 from systems import DEVICES, more
 
 from shardsolve import krylov
@@ -207,7 +219,7 @@ needs_command = pytest.mark.skipif(
 @one_of_each_kind
 @pytest.mark.parametrize("dtype", ["float64", more("complex64")])
 def test_bits_are_those_of_the_command(method, dtype, tmp_path):
-    compare_with_command(method, dtype, 60, tmp_path)
+    compare_with_command(method, matrix(method, dtype, 360), tmp_path)
 
 
 @pytest.mark.devices
@@ -215,26 +227,62 @@ def test_bits_are_those_of_the_command(method, dtype, tmp_path):
 @pytest.mark.parametrize("method", ["cg", more("fgmres")])
 def test_bits_of_many_rows_are_those_of_the_command(method, tmp_path):
     """XLA's threads share the rows of a CPU device; the command has one thread a rank."""
-    compare_with_command(method, "float64", 11010, tmp_path)
+    compare_with_command(method, matrix(method, n=66060), tmp_path)
 
 
-def compare_with_command(method, dtype, sixth, tmp_path):
-    """x and every number of the log, on each number of devices up to all."""
-    n = 6 * sixth  # 1 to 6 devices have as many rows each
-    a, b = matrix(method, dtype, n), right(n, dtype)
-    rtol = 1e-4 if dtype == "complex64" else 1e-8
-    host = sp.csr_matrix((np.asarray(a.data), a.indices, a.indptr), a.shape)
-    sp.save_npz(tmp_path / "a.npz", host)
+@pytest.mark.devices
+@needs_command
+@pytest.mark.parametrize(
+    ("name", "make", "blocks"),
+    [
+        ("ic0", krylov.incomplete_cholesky, None),
+        ("ic0", krylov.incomplete_cholesky, 4),
+        ("ilu0", krylov.incomplete_lu, 3),
+        ("block-jacobi", krylov.block_jacobi, 6),
+    ],
+)
+@pytest.mark.parametrize(
+    ("method", "dtype"),
+    [
+        ("cg", "float64"),
+        ("bicgstab", "complex128"),
+        more("minres", "complex64"),
+        more("fgmres", "float32"),
+    ],
+)
+def test_bits_with_blocks_are_those_of_the_command(method, dtype, name, make, blocks, tmp_path):
+    """6 blocks end where 2, 3 or 6 devices do, others are cut by devices."""
+    options = ["--preconditioner", name, *([] if blocks is None else ["--blocks", str(blocks)])]
+    a = grid(method, dtype)
+    compare_with_command(method, a, tmp_path, make(a, blocks), options)
+
+
+@pytest.mark.devices
+@needs_command
+@pytest.mark.parametrize(
+    ("method", "dtype"), [("cg", "float64"), more("minres", "complex64"), more("cg", "float32")]
+)
+def test_bits_with_chebyshev_are_those_of_the_command(method, dtype, tmp_path):
+    a = grid(method, dtype)
+    options = ["--preconditioner", "chebyshev", "--degree", "4"]
+    compare_with_command(method, a, tmp_path, krylov.chebyshev(a, degree=4), options)
+
+
+def compare_with_command(method, a, tmp_path, m="jacobi", named=("--preconditioner", "jacobi")):
+    """x and every number of the log, on each number of devices up to all, of 6 n rows."""
+    b = right(a.shape[0], a.dtype.name)
+    rtol = 1e-4 if a.dtype in ("complex64", "float32") else 1e-8
+    sp.save_npz(tmp_path / "a.npz", host(a))
     np.save(tmp_path / "b.npy", b)
     command = [os.environ["SHARDSOLVE_CLI"], "solve", "a.npz", "b.npy", "-o", "x.npy", "--quiet"]
-    options = ["--method", method, "--preconditioner", "jacobi", "--rtol", str(rtol)]
+    options = ["--method", method, *named, "--rtol", str(rtol)]
     files = ["--log", "log.jsonl", "--backend", "cpu"]
     subprocess.run([*command, *options, *files], cwd=tmp_path, check=True)
     records = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     records = [record for record in records if "event" in record]
     for devices in range(1, DEVICES + 1):
         given = on_mesh(b, devices=devices)
-        x, info = solve(a, given, method, preconditioner="jacobi", rtol=rtol)
+        x, info = solve(a, given, method, preconditioner=m, rtol=rtol)
         assert bits(x) == bits(np.load(tmp_path / "x.npy"))
         assert len(records) == len(info.log)
         for record, ours in zip(records, info.log, strict=True):

@@ -185,7 +185,8 @@ def test_gmres_is_that_of_scipy_to_the_iteration():
             ValueError,
             "bicgstab, fgmres: .*any",
         ),
-        (lambda: krylov.solve(SPARSE, RIGHT, preconditioner="ilu"), ValueError, "block_jacobi"),
+        (lambda: krylov.solve(SPARSE, RIGHT, preconditioner="ilu"), ValueError, "incomplete_lu"),
+        (lambda: krylov.solve(SPARSE, RIGHT, pc_type="icc"), ValueError, "incomplete_cholesky"),
         (lambda: krylov.solve(SPARSE, RIGHT, pc_type="gamg"), ValueError, "'gamg'.*from_pyamg"),
         # Any
         (lambda: krylov.solve(SPARSE, RIGHT, nothing=1), TypeError, "no argument 'nothing'; there"),

@@ -100,6 +100,34 @@ void expect_same(const BlockTables<T>& tables, const char* name) {
   }
 }
 
+/// Rows of each of several ranks, whose number is in the GPU's memory; from all of the source, or,
+/// where no block is cut by them, from a rank's rows of it.
+template <Scalar T>
+void expect_same_of_ranks(const BlockTables<T>& tables, std::int64_t ranks, bool of_own) {
+  const std::int64_t n = tables.rows();
+  const std::int64_t rows = n / ranks;
+  std::vector<T> source;
+  for (std::int64_t i = 0; i < n; ++i) {
+    source.push_back(number<T>(i));
+  }
+  const std::vector<T> expected = on_host(tables.factors(), source, 0, n, 0);
+  const std::int32_t skip = 0;
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    const auto begin = source.begin() + rank * rows;
+    std::vector<T> seen = of_own ? std::vector<T>(begin, begin + rows) : source;
+    std::vector<T> work(seen.size());
+    std::vector<T> found(at(rows), T{7});
+    const auto size = static_cast<std::int64_t>(seen.size());
+    runtime::cuda::KrylovDeviceKernels<Element<T>>::solve_blocks(
+        no_stream, runtime::cuda::elements(tables.factors()),
+        elements(MatrixView<const T>(seen.data(), size, 1)),
+        elements(MatrixView<T>(work.data(), size, 1)), 0,
+        elements(MatrixView<T>(found.data(), rows, 1)), &skip, &rank);
+    EXPECT_EQ(std::memcmp(found.data(), expected.data() + rank * rows, found.size() * sizeof(T)), 0)
+        << "rank " << rank << " of " << ranks;
+  }
+}
+
 /// Entries at most `reach` away from the diagonal, so many that pivots are far from it.
 template <Scalar T>
 CsrMatrix<T> random_band(std::int64_t n, std::int64_t reach) {
@@ -133,6 +161,22 @@ TYPED_TEST(EmulatedKrylovBlocks, EveryFactor_HasTheBitsOfTheCpu) {
     expect_same(factored<T, IncompleteLu<T>>(convective, {0, 50, 121}), "ilu");
   };
   in_each_order(all);
+  // Blocks that shared memory does not hold.
+  runtime::cuda::shared_limit() = 30 * sizeof(T);
+  all();
+  runtime::cuda::shared_limit() = std::size_t{227} << 10U;
+}
+
+TYPED_TEST(EmulatedKrylovBlocks, RanksOfJax_HaveTheirRows) {
+  using T = TypeParam;
+  const CsrMatrix<T> a = matgen::laplacian_3d<T>(6);
+  const auto all = [&] {
+    for (const std::int64_t ranks : {1, 2, 4}) {
+      expect_same_of_ranks(factored<T, IncompleteLu<T>>(a, {0, 40, 41, 160, 216}), ranks, false);
+      expect_same_of_ranks(factored<T, BandFactor<T>>(a, {0, 54, 108, 130, 162, 216}), ranks, true);
+    }
+  };
+  all();
   // Blocks that shared memory does not hold.
   runtime::cuda::shared_limit() = 30 * sizeof(T);
   all();

@@ -66,9 +66,12 @@ struct KrylovDeviceKernels {
                           const std::int32_t* skip);
   static void combine(cudaStream_t stream, RealPart<E> a, In x, RealPart<E> b, Out y,
                       const std::int32_t* skip);
-  /// A block of threads for each block, so that few blocks leave multiprocessors idle.
+  /// A block of threads for each block, so that few blocks leave multiprocessors idle. If the rank
+  /// is in the GPU's memory, `first` is that times the rows of `target`; source and work have all
+  /// rows then, or those of `target`.
   static void solve_blocks(cudaStream_t stream, const krylov::BlockFactors<E>& factors, In source,
-                           Out work, std::int64_t first, Out target, const std::int32_t* skip);
+                           Out work, std::int64_t first, Out target, const std::int32_t* skip,
+                           const std::int32_t* rank_at = nullptr);
 
   // As runtime/krylov/ends.hpp has them; pointers are to the GPU's memory.
   static void begin_solve(cudaStream_t stream, const krylov::Problem& problem, const Scan* of_b,

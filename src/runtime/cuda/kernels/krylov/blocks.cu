@@ -46,6 +46,8 @@ struct BlocksCall {
   E* target;
   std::int64_t rows;
   const std::int32_t* skip;
+  const std::int32_t* rank_at;
+  bool of_own;     ///< with rank_at: source and work have the rows of target alone
   bool in_shared;  ///< the rows of a block
 };
 
@@ -183,9 +185,15 @@ __global__ void __launch_bounds__(max_threads)
     return;
   }
   const FactoredBlock& block = call.factors.blocks[blockIdx.x];
-  E* const x = call.in_shared ? &dynamic_shared<E>() : call.work + block.begin;
+  const std::int64_t first =
+      call.rank_at != nullptr ? std::int64_t{*call.rank_at} * call.rows : call.first;
+  if (block.begin + block.size <= first || block.begin >= first + call.rows) {
+    return;
+  }
+  const std::int64_t begin = block.begin - (call.of_own ? first : 0);
+  E* const x = call.in_shared ? &dynamic_shared<E>() : call.work + begin;
   for (std::int64_t i = threadIdx.x; i < block.size; i += blockDim.x) {
-    x[i] = call.source[block.begin + i];
+    x[i] = call.source[begin + i];
   }
   __syncthreads();
 #pragma unroll 1
@@ -197,7 +205,7 @@ __global__ void __launch_bounds__(max_threads)
     }
   }
   for (std::int64_t i = threadIdx.x; i < block.size; i += blockDim.x) {
-    const std::int64_t row = block.begin + i - call.first;
+    const std::int64_t row = block.begin + i - first;
     if (0 <= row && row < call.rows) {
       call.target[row] = x[i];
     }
@@ -209,7 +217,7 @@ __global__ void __launch_bounds__(max_threads)
 template <class E>
 void KrylovDeviceKernels<E>::solve_blocks(cudaStream_t stream, const BlockFactors<E>& factors,
                                           In source, Out work, std::int64_t first, Out target,
-                                          const std::int32_t* skip) {
+                                          const std::int32_t* skip, const std::int32_t* rank_at) {
   const auto bytes = static_cast<std::size_t>(factors.largest) * sizeof(E);
   const bool in_shared = bytes <= max_shared();
   const std::size_t shared = in_shared ? bytes : 0;
@@ -218,14 +226,16 @@ void KrylovDeviceKernels<E>::solve_blocks(cudaStream_t stream, const BlockFactor
   const std::int64_t threads =
       factors.is_band ? std::clamp<std::int64_t>(of_band, 32, max_threads) : max_threads;
   allow_shared(kernel, max_shared());  // the same for all ranks of a GPU, which launch at once
-  launch_early(stream, kernel, factors.count, {dim3(static_cast<unsigned>(threads)), shared},
-               BlocksCall<E>{factors, source.data(), work.data(), first, target.data(),
-                             target.rows(), skip, in_shared});
+  launch_early(
+      stream, kernel, factors.count, {dim3(static_cast<unsigned>(threads)), shared},
+      BlocksCall<E>{factors, source.data(), work.data(), first, target.data(), target.rows(), skip,
+                    rank_at, rank_at != nullptr && source.rows() == target.rows(), in_shared});
 }
 
-#define SHARDSOLVE_INSTANTIATE(E)                                                              \
-  template void KrylovDeviceKernels<E>::solve_blocks(cudaStream_t, const BlockFactors<E>&, In, \
-                                                     Out, std::int64_t, Out, const std::int32_t*);
+#define SHARDSOLVE_INSTANTIATE(E)                                                                 \
+  template void KrylovDeviceKernels<E>::solve_blocks(cudaStream_t, const BlockFactors<E>&, In,    \
+                                                     Out, std::int64_t, Out, const std::int32_t*, \
+                                                     const std::int32_t*);
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)
 SHARDSOLVE_INSTANTIATE(Complex<float>)
