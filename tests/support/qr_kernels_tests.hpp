@@ -204,7 +204,7 @@ TYPED_TEST_P(QrKernelsTest, Reflect_OfFewRowsOrMany_IsAFactorisation) {
 TYPED_TEST_P(QrKernelsTest, Reflect_OfEqualEntries_IsUnitaryToRounding) {
   using T = typename TypeParam::Dtype;
   constexpr std::int64_t n = 24;
-  for (const std::int64_t m : {24, 31, 49, 120}) {
+  for (const std::int64_t m : {24, 31, 49}) {
     DenseMatrix<T> q(m, n);
     for (std::int64_t j = 0; j < n; ++j) {
       std::fill(&q(0, j), &q(0, j) + m, T{1});
