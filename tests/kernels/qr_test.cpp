@@ -3,10 +3,12 @@
 #include "reference/wide.hpp"
 #include "runtime/cuda/qr_device_kernels.hpp"
 #include "runtime/host/qr_kernels.hpp"
+#include "support/dtypes.hpp"
 #include "tests/support/qr_kernels_tests.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -104,6 +106,47 @@ class EmulatedQrKernels final : public runtime::QrKernels<T> {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(Emulated, QrKernelsTest, QrOfAllDtypes<EmulatedQrKernels>,
                                QrKernelsNames);
+
+/// Q in place of `a`, and R.
+template <Scalar T>
+DenseMatrix<WideOf<T>> reflected(DenseMatrix<T>& a) {
+  const std::int64_t k = std::min(a.rows(), a.columns());
+  DenseMatrix<WideOf<T>> r(k, a.columns());
+  std::vector<Element<WideOf<T>>> scales(static_cast<std::size_t>(k));
+  runtime::cuda::QrDeviceKernels<Element<T>>::reflect(nullptr, elements(a.view()),
+                                                      elements(r.view()), scales.data());
+  return r;
+}
+
+template <class T>
+class EmulatedReflections : public ::testing::Test {};
+TYPED_TEST_SUITE(EmulatedReflections, Dtypes, DtypeNames);
+
+/// Rounding goes to one side: with the tau of LAPACK's larfg this Q had 30 u.
+TYPED_TEST(EmulatedReflections, OfEqualEntries_AreUnitaryToRounding) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 24;
+  std::vector<DenseMatrix<WideOf<T>>> parts;
+  std::int64_t rows = 0;
+  for (const std::int64_t m : {16, 3, 31}) {
+    DenseMatrix<T> ones(m, n);
+    std::fill(ones.data(), ones.data() + m * n, T{1});
+    parts.push_back(reflected(ones));
+    rows += parts.back().rows();
+  }
+  DenseMatrix<T> stack(rows, n);
+  std::int64_t first = 0;
+  for (const auto& part : parts) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t i = 0; i < part.rows(); ++i) {
+        stack(first + i, j) = static_cast<T>(part(i, j));
+      }
+    }
+    first += part.rows();
+  }
+  reflected(stack);
+  EXPECT_LE(q_ratio(stack), 12.0);
+}
 
 }  // namespace
 }  // namespace shardsolve::testing::qr_kernels
