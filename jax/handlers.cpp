@@ -386,6 +386,18 @@ SHARDSOLVE_API void shardsolve_krylov_chebyshev_bounds(const char* asked, char**
     *bounds = strdup(jax::krylov_chebyshev_bounds(nlohmann::json::parse(asked)).c_str());
   });
 }
+/// Likewise, of the levels of multigrid.
+SHARDSOLVE_API void shardsolve_krylov_largest_eigenvalue(const char* asked, char** found,
+                                                         std::int32_t* verdict) {
+  jax::report(verdict, [&] {
+    *found = strdup(jax::krylov_largest_eigenvalue(nlohmann::json::parse(asked)).c_str());
+  });
+}
+SHARDSOLVE_API void shardsolve_krylov_inverse(const char* asked, char** found,
+                                              std::int32_t* verdict) {
+  jax::report(verdict,
+              [&] { *found = strdup(jax::krylov_inverse(nlohmann::json::parse(asked)).c_str()); });
+}
 SHARDSOLVE_API void shardsolve_begin_trace() { jax::begin_trace(); }
 /// Ends the recording; its text is to be given to shardsolve_free. Returns its length.
 SHARDSOLVE_API std::int64_t shardsolve_end_trace(char** text) {

@@ -5,6 +5,8 @@
 #include "jax/local_task.hpp"
 #include "krylov/local_blocks.hpp"
 #include "krylov/local_chebyshev.hpp"
+#include "krylov/multigrid.hpp"
+#include "krylov/operators.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/krylov.hpp>
@@ -12,7 +14,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -151,35 +152,41 @@ void solve(const LocalTask& task) {
   }
 }
 
+// `diagonal` of no entries is that of I; `scaled` is as long.
 constexpr CallBuffers chebyshev_begin_buffers = {
-    .operands = {any("x"), any("zero", Element::words)},
-    .results = {any("residual"), any("direction"), any("sum")}};
+    .operands = {any("x"), any("zero", Element::words), any("diagonal")},
+    .results = {any("residual"), any("direction"), any("sum"), any("scaled")}};
 // The memory of the vectors becomes that of the results.
 constexpr CallBuffers chebyshev_step_buffers = {
-    .operands = {any("product"), any("zero", Element::words), any("old residual"),
+    .operands = {any("product"), any("zero", Element::words), any("diagonal"), any("old residual"),
                  any("old direction"), any("old sum")},
-    .results = {any("residual"), any("direction"), any("sum")}};
+    .results = {any("residual"), any("direction"), any("sum"), any("scaled")}};
 
-/// `x`, `zero` and results of either.
-void chebyshev(const LocalTask& task, BufferIndex x, BufferIndex zero, std::int64_t step,
-               const std::array<BufferIndex, 3>& vectors) {
+/// A step, 0 the beginning, whose buffers these are; of `x`, the first operand.
+void chebyshev(const LocalTask& task, const CallBuffers& at, BufferIndex x, std::int64_t step) {
   const std::size_t element = with_dtype(task.dtype, []<Scalar T>() { return sizeof(T); });
-  task.require_length(zero, 1);
-  for (const BufferIndex vector : vectors) {
-    task.require_length(vector, task.at(x).length);
+  const std::int64_t rows = task.at(x).length;
+  const bool is_scaled = task.at(at["diagonal"]).length > 0;
+  task.require_length(at["zero"], 1);
+  for (const BufferIndex vector : {at["residual"], at["direction"], at["sum"]}) {
+    task.require_length(vector, rows);
   }
+  task.require_length(at["diagonal"], is_scaled ? rows : 0);
+  task.require_length(at["scaled"], is_scaled ? rows : 0);
   for (std::int64_t item = 0; item < task.batch; ++item) {
     const krylov::LocalChebyshev call{
         .dtype = task.dtype,
-        .rows = task.at(x).length,
+        .rows = rows,
         .low = task.option<double>("low"),
         .high = task.option<double>("high"),
         .step = step,
         .product = task.item(x, item, element),
-        .residual = task.item(vectors[0], item, element),
-        .direction = task.item(vectors[1], item, element),
-        .sum = task.item(vectors[2], item, element),
-        .zero = static_cast<const std::int32_t*>(task.item(zero, item, word))};
+        .residual = task.item(at["residual"], item, element),
+        .direction = task.item(at["direction"], item, element),
+        .sum = task.item(at["sum"], item, element),
+        .diagonal = is_scaled ? task.item(at["diagonal"], item, element) : nullptr,
+        .scaled = is_scaled ? task.item(at["scaled"], item, element) : nullptr,
+        .zero = static_cast<const std::int32_t*>(task.item(at["zero"], item, word))};
     if (task.stream) {
       task.stream->run(call);
     } else {
@@ -189,8 +196,7 @@ void chebyshev(const LocalTask& task, BufferIndex x, BufferIndex zero, std::int6
 }
 
 void chebyshev_begin(const LocalTask& task) {
-  static constexpr const CallBuffers& at = chebyshev_begin_buffers;
-  chebyshev(task, at["x"], at["zero"], 0, {at["residual"], at["direction"], at["sum"]});
+  chebyshev(task, chebyshev_begin_buffers, chebyshev_begin_buffers["x"], 0);
 }
 
 void chebyshev_step(const LocalTask& task) {
@@ -200,8 +206,7 @@ void chebyshev_step(const LocalTask& task) {
                                  {at["old sum"], at["sum"]}}) {
     require_shared(task, from, to);
   }
-  chebyshev(task, at["product"], at["zero"], task.option<std::int64_t>("step"),
-            {at["residual"], at["direction"], at["sum"]});
+  chebyshev(task, at, at["product"], task.option<std::int64_t>("step"));
 }
 
 template <Scalar T>
@@ -272,6 +277,27 @@ std::string plan_krylov_blocks(const nlohmann::json& asked) {
   const auto dtype = static_cast<Dtype>(asked.at("dtype").get<int>());
   return with_dtype(
       dtype, [&]<Scalar T>() { return krylov_preconditioner_calls_of::plan<T>(asked).dump(); });
+}
+
+std::string krylov_largest_eigenvalue(const nlohmann::json& asked) {
+  return with_dtype(static_cast<Dtype>(asked.at("dtype").get<int>()), [&]<Scalar T>() {
+    const CsrMatrix<T> a = krylov_preconditioner_calls_of::matrix_in<T>(asked);
+    const auto diagonal = krylov::diagonal_to_divide_by(a, "multigrid");
+    return nlohmann::json{{"largest", krylov::largest_eigenvalue(a, diagonal)}}.dump();
+  });
+}
+
+std::string krylov_inverse(const nlohmann::json& asked) {
+  return with_dtype(static_cast<Dtype>(asked.at("dtype").get<int>()), [&]<Scalar T>() {
+    const CsrMatrix<T> inverse =
+        krylov::inverse_of(krylov_preconditioner_calls_of::matrix_in<T>(asked));
+    const auto entries = array_in<T>(asked, "inverse");
+    if (entries.size() != inverse.values.size()) {
+      throw Error(ErrorKind::internal, "internal: the inverse has another size");
+    }
+    std::copy(inverse.values.begin(), inverse.values.end(), entries.begin());
+    return nlohmann::json::object().dump();
+  });
 }
 
 std::string krylov_chebyshev_bounds(const nlohmann::json& asked) {

@@ -24,4 +24,11 @@ std::string plan_krylov_blocks(const nlohmann::json& asked);
 /// krylov::chebyshev_bounds() of a matrix, as JSON. `asked`: dtype, pointers, columns, values.
 std::string krylov_chebyshev_bounds(const nlohmann::json& asked);
 
+/// krylov::largest_eigenvalue() of a level of multigrid, as JSON. `asked`: likewise.
+std::string krylov_largest_eigenvalue(const nlohmann::json& asked);
+
+/// krylov::inverse_of() of the coarsest one. `asked`: likewise, and `inverse`, which receives it by
+/// rows.
+std::string krylov_inverse(const nlohmann::json& asked);
+
 }  // namespace shardsolve::jax

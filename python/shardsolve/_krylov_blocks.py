@@ -118,6 +118,19 @@ def chebyshev_bounds(dtype: str, pattern: Pattern, values: np.ndarray) -> tuple[
     return found["low"], found["high"]
 
 
+def largest_eigenvalue(dtype: str, pattern: Pattern, values: np.ndarray) -> float:
+    """A bound of the eigenvalues of D^-1 A, D the diagonal of A, which has no zero."""
+    return _ask("krylov_largest_eigenvalue", ByName(), dtype, pattern, values)["largest"]
+
+
+def inverse_of(dtype: str, pattern: Pattern, values: np.ndarray) -> np.ndarray:
+    """A^-1, (n, n), with entries that are not finite where A is singular."""
+    by_name, inverse = ByName(), np.empty(pattern.shape, dtype)
+    told = by_name.array(inverse, dtype)
+    _ask("krylov_inverse", by_name, dtype, pattern, values, inverse=told)
+    return inverse
+
+
 def _ask(
     name: str,
     by_name: ByName,

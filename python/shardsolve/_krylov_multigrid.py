@@ -29,7 +29,7 @@ class Chebyshev(Product):
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
         return chebyshev_steps(
-            lambda d: self.of.forward(d, place), x, self.low, self.high, self.degree, place
+            lambda d: self.of.forward(d, place), x, None, self.low, self.high, self.degree, place
         )
 
     def transposed(self) -> Linear:
@@ -42,21 +42,41 @@ class Chebyshev(Product):
 def chebyshev_steps(
     multiply: Callable[[jax.Array], jax.Array],
     right: jax.Array,
+    diagonal: jax.Array | None,
     low: float,
     high: float,
     degree: int,
     place: Place,
 ) -> jax.Array:
-    """Returns z with A z about `right`, from z = 0: degree - 1 products with A. No derivative."""
+    """Returns z with A z about `right`, from z = 0: degree - 1 products with A. No derivative.
+
+    Args:
+        multiply: The product with A.
+        right: What A z is to be, cut as `place` says.
+        diagonal: D of the iteration with D^-1 A, of a vector that each device has whole; or None.
+        low: Of the interval of eigenvalues of A, or of D^-1 A.
+        high: Likewise.
+        degree: Steps.
+        place: Where the rows of vectors lie.
+    """
 
     def call(name: str, *operands: jax.Array, **options: object) -> tuple[jax.Array, ...]:
         def own_rows(x: jax.Array, *vectors: jax.Array) -> tuple[jax.Array, ...]:
             zero = jnp.zeros(1, jnp.int32)
-            aliases = {2 + v: v for v in range(len(vectors))}
-            lengths = (x.shape[0],) * 3
+            d = jnp.zeros(0, x.dtype) if diagonal is None else diagonal
+            aliases = {3 + v: v for v in range(len(vectors))}
+            lengths = (*(x.shape[0],) * 3, d.shape[0])
             return _local.call(
-                name, x, zero, *vectors, lengths=lengths, aliases=aliases, recorded=True, **options
-            )
+                name,
+                x,
+                zero,
+                d,
+                *vectors,
+                lengths=lengths,
+                aliases=aliases,
+                recorded=True,
+                **options,
+            )[:3]
 
         return place.run(own_rows, operands, "v" * len(operands), "vvv")
 
@@ -70,17 +90,21 @@ def chebyshev_steps(
 
 @register()
 class Level:
-    """One level of a multigrid hierarchy: A, prolongation, restriction, 1 / diagonal of A."""
+    """One level of a multigrid hierarchy: A, prolongation, restriction, diagonal of A."""
 
     a: Sparse
     prolongation: Sparse
     restriction: Sparse
-    scale: jax.Array
+    diagonal: jax.Array
 
 
 @register("bounds", "degree")
 class Multigrid(Product):
-    """A V-cycle with Chebyshev smoothing of D^-1 A in `bounds` of each level."""
+    """A V-cycle with Chebyshev smoothing of D^-1 A in `bounds` of each level.
+
+    As krylov::Operator::multigrid does it, so with the bits of C++ and of the command. What is not
+    a call of the library is a sum of two vectors.
+    """
 
     levels: list[Level]
     coarse: Sparse  # the inverse of the coarsest level's matrix
@@ -103,8 +127,9 @@ class Multigrid(Product):
 
         def smooth(right: jax.Array) -> jax.Array:
             return chebyshev_steps(
-                lambda d: level.scale * product(level.a, d),
-                level.scale * right,
+                lambda d: product(level.a, d),
+                right,
+                level.diagonal,
                 low,
                 high,
                 self.degree,
@@ -122,7 +147,7 @@ class Multigrid(Product):
                 level.a.transposed(),
                 level.restriction.transposed(),
                 level.prolongation.transposed(),
-                level.scale,
+                level.diagonal,
             )
             for level in self.levels
         ]

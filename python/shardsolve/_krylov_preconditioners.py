@@ -19,11 +19,19 @@ from shardsolve._krylov_arguments import (
     require_known,
     require_square,
 )
-from shardsolve._krylov_blocks import INCOMPLETE_CHOLESKY, Blocks, chebyshev_bounds, plan_of
+from shardsolve._krylov_blocks import (
+    INCOMPLETE_CHOLESKY,
+    Blocks,
+    chebyshev_bounds,
+    inverse_of,
+    largest_eigenvalue,
+    plan_of,
+)
 from shardsolve._krylov_linear import Identity, Jacobi, Linear, Sparse
 from shardsolve._krylov_multigrid import Chebyshev, Level, Multigrid
 from shardsolve._krylov_of_host import in_own_precision
 from shardsolve._sparse import CSR
+from shardsolve._sparse_products import Pattern
 
 
 @in_own_precision
@@ -150,16 +158,19 @@ def _blocks(kind: str, a: Any, blocks: Sequence[int] | int | None) -> Blocks:
     return Blocks.of(plan, matrix.data)
 
 
-def from_pyamg(hierarchy: Any, *, degree: int = 3, share: float = 0.25) -> Multigrid:
+def from_pyamg(hierarchy: Any, *, degree: int = 3, smoothed: float = 0.1) -> Multigrid:
     """The V-cycle of a PyAMG hierarchy as a preconditioner, by products with CSR matrices.
 
     Symmetric if the hierarchy is, so one for cg; differentiable in what it is applied to. Smoothing
-    is by the Chebyshev iteration with D^-1 A: no order of rows, so any device does it alike.
+    is by the Chebyshev iteration with D^-1 A: no order of rows, so any device does it alike, and
+    the bits are those of C++ and of the command for the same matrices.
 
     Args:
-        hierarchy: What pyamg.smoothed_aggregation_solver or another of PyAMG's returned.
+        hierarchy: What pyamg.smoothed_aggregation_solver or another of PyAMG's returned. The
+            coarsest level is solved by its inverse; by its pseudoinverse if it is singular to
+            rounding.
         degree: Of the smoother, before and after: degree - 1 products each.
-        share: Of the largest eigenvalue of D^-1 A, from where on the smoother works.
+        smoothed: Eigenvalues of D^-1 A from this share of the largest one on are damped.
 
     Example:
         ml = pyamg.smoothed_aggregation_solver(a, B=modes)
@@ -170,36 +181,37 @@ def from_pyamg(hierarchy: Any, *, degree: int = 3, share: float = 0.25) -> Multi
             f"the hierarchy is a {type(hierarchy).__name__}; pass what a solver of PyAMG returned, "
             "for example pyamg.smoothed_aggregation_solver(A)"
         )
-    require_known(degree=degree, share=share)
-    if degree < 1 or not 0 < share < 1:
-        raise ValueError(f"degree {degree} and share {share} given; at least 1 and in (0, 1)")
+    require_known(degree=degree, smoothed=smoothed)
+    if degree < 1 or not 0 < smoothed < 1:
+        raise ValueError(f"degree {degree} and smoothed {smoothed} given; at least 1 and in (0, 1)")
 
     def sparse(a: Any) -> Sparse:
         matrix = CSR.of(a)
         return Sparse(matrix.data, matrix._pattern)
 
+    def known(a: Sparse) -> tuple[str, Pattern, np.ndarray]:
+        return a.data.dtype.name, a.pattern, np.asarray(jax.device_get(a.data))
+
     levels, bounds = [], []
     with jax.enable_x64(True):
         for level in hierarchy.levels[:-1]:
-            diagonal = level.A.diagonal()
+            a = sparse(level.A)
             levels.append(
-                Level(sparse(level.A), sparse(level.P), sparse(level.R), jnp.asarray(1 / diagonal))
+                Level(a, sparse(level.P), sparse(level.R), jnp.asarray(level.A.diagonal()))
             )
-            high = 1.1 * _largest_eigenvalue(level.A, diagonal)
-            bounds.append((share * high, high))
-        coarse = sparse(np.linalg.pinv(hierarchy.levels[-1].A.toarray()))
+            high = largest_eigenvalue(*known(a))
+            bounds.append((smoothed * high, high))
+        coarsest = hierarchy.levels[-1].A
+        inverse = inverse_of(*known(sparse(coarsest)))
+        if (
+            not np.linalg.norm(inverse) * np.linalg.norm(coarsest.toarray())
+            < 0.01 / np.finfo(inverse.dtype).eps
+        ):
+            inverse = np.linalg.pinv(coarsest.toarray())
+        n = len(inverse)
+        full = Pattern((n, n), np.arange(n + 1) * n, np.tile(np.arange(n), n))
+        coarse = Sparse(jnp.asarray(inverse.reshape(-1)), full)
     return Multigrid(levels, coarse, tuple(bounds), int(degree))
-
-
-def _largest_eigenvalue(a: Any, diagonal: np.ndarray) -> float:
-    """Of D^-1 A, by 30 steps of the power method."""
-    x = np.random.default_rng(0).standard_normal(a.shape[0]).astype(a.dtype)
-    value = 1.0
-    for _ in range(30):
-        x = (a @ x) / diagonal
-        value = float(np.linalg.norm(x))
-        x /= value
-    return value
 
 
 def preconditioner_of(m: Any, a: Any, b_like: Any, b: jax.Array, unravel: Callable) -> Linear:

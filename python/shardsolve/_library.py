@@ -104,7 +104,12 @@ def library() -> ctypes.CDLL:
         ctypes.c_double,
         ctypes.c_void_p,
     ]
-    for name in ("plan_krylov_blocks", "krylov_chebyshev_bounds"):
+    for name in (
+        "plan_krylov_blocks",
+        "krylov_chebyshev_bounds",
+        "krylov_largest_eigenvalue",
+        "krylov_inverse",
+    ):
         asked = getattr(loaded, f"shardsolve_{name}")
         asked.restype = None
         asked.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]

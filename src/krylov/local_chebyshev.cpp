@@ -22,6 +22,10 @@ LocalChebyshev part_of(LocalChebyshev call, std::int64_t begin, std::int64_t end
   for (void** const vector : {&call.residual, &call.direction, &call.sum}) {
     *vector = static_cast<T*>(*vector) + begin;
   }
+  if (call.diagonal != nullptr) {
+    call.diagonal = static_cast<const T*>(call.diagonal) + begin;
+    call.scaled = static_cast<T*>(call.scaled) + begin;
+  }
   return call;
 }
 
@@ -31,10 +35,14 @@ void run(const LocalChebyshev& call) {
   runtime::host::in_caller([&](runtime::Queue& queue) {
     for (std::int64_t begin = 0; begin < call.rows; begin += rows_at_once) {
       const std::int64_t end = std::min(begin + rows_at_once, call.rows);
-      enqueue<T>(part_of<T>(call, begin, end),
-                 [&](RealOf<T> a, MatrixView<const T> x, RealOf<T> b, MatrixView<T> y) {
-                   kernels.combine(queue, a, x, b, y, call.zero);
-                 });
+      enqueue<T>(
+          part_of<T>(call, begin, end),
+          [&](RealOf<T> a, MatrixView<const T> x, RealOf<T> b, MatrixView<T> y) {
+            kernels.combine(queue, a, x, b, y, call.zero);
+          },
+          [&](MatrixView<const T> diagonal, MatrixView<const T> x, MatrixView<T> y) {
+            kernels.divide_rows(queue, diagonal, x, y, call.zero);
+          });
     }
   });
 }

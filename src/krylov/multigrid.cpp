@@ -1,6 +1,8 @@
 // A V-cycle over a hierarchy that is given: products with sparse matrices, smoothed by Chebyshev's
 // iteration, the coarsest level by its inverse.
 
+#include "krylov/multigrid.hpp"
+
 #include "core/each_dtype.hpp"
 #include "krylov/band_arithmetic.hpp"
 #include "krylov/band_factor.hpp"
@@ -88,61 +90,6 @@ bool is_hermitian(const CsrMatrix<T>& a) {
          });
 }
 
-/// A bound of eigenvalues of D^-1 A: the largest sum of a row; if A is Hermitian and D positive,
-/// not more than what Lanczos finds and a tenth.
-template <Scalar T>
-double largest_eigenvalue(const CsrMatrix<T>& a, const std::vector<T>& diagonal) {
-  double bound = 0.0;
-  std::vector<double> d;
-  bool is_positive = true;
-  for (std::size_t row = 0; row < diagonal.size(); ++row) {
-    double sum = 0.0;
-    for (auto k = static_cast<std::size_t>(a.row_pointers[row]);
-         k < static_cast<std::size_t>(a.row_pointers[row + 1]); ++k) {
-      sum += static_cast<double>(std::abs(a.values[k]));
-    }
-    bound = std::max(bound, sum / static_cast<double>(std::abs(diagonal[row])));
-    d.push_back(static_cast<double>(std::real(diagonal[row])));
-    is_positive = is_positive && d.back() > 0.0;
-  }
-  constexpr std::int64_t steps = 20;
-  if (is_positive && is_hermitian(a)) {
-    const Tridiagonal ritz = lanczos(a, d, steps);
-    if (ritz.size() > 0) {
-      bound = std::min(bound, 1.1 * eigenvalue(ritz, ritz.size() - 1));
-    }
-  }
-  return bound;
-}
-
-/// A^-1 as a matrix all of whose entries are there.
-template <Scalar T>
-CsrMatrix<T> inverse(const CsrMatrix<T>& a) {
-  const std::int64_t n = a.rows;
-  const auto size = static_cast<std::size_t>(n);
-  const BandFactor<T> factor(a, {GlobalIndex(0), GlobalIndex(n)});
-  BlockTables<T> tables(true);
-  factor.add_to(tables);
-  const BlockFactors<T> factors = tables.factors();
-  std::vector<T> columns(size * size, T{0});
-  for (std::size_t j = 0; j < size; ++j) {
-    columns[j * size + j] = T{1};
-    runtime::host::solve_block(factors, *factors.blocks, columns.data() + j * size);
-  }
-  CsrMatrix<T> result{n, n, {0}, {}, {}};
-  for (std::size_t i = 0; i < size; ++i) {
-    for (std::size_t j = 0; j < size; ++j) {
-      const T entry = columns[j * size + i];
-      const T mirrored = band::conjugate(columns[i * size + j]);
-      result.column_indices.push_back(static_cast<std::int64_t>(j));
-      // Hermitian to the bit if A is.
-      result.values.push_back(factor.is_cholesky() ? RealOf<T>{0.5} * (entry + mirrored) : entry);
-    }
-    result.row_pointers.push_back(result.entries());
-  }
-  return result;
-}
-
 /// A level on the mesh; what it lacks if it is the last one.
 template <Scalar T>
 struct Level {
@@ -182,14 +129,14 @@ std::shared_ptr<const Hierarchy<T>> make_hierarchy(Mesh& mesh,
     const MultigridLevel<T>& from = given[level];
     Level<T> to;
     if (level + 1 == given.size()) {
-      to.inverse.emplace(mesh, inverse(from.a), fine, run);
+      to.inverse.emplace(mesh, krylov::inverse_of(from.a), fine, run);
     } else {
       const SlabLayout coarse = row_slabs(given[level + 1].a.rows, layout.ranks());
       to.a.emplace(mesh, from.a, fine, run);
       to.up.emplace(mesh, from.prolongation, fine, coarse, run);
       to.down.emplace(mesh, conjugate_transposed(from.prolongation), coarse, fine, run);
       to.diagonal = diagonal_to_divide_by(from.a, "multigrid");
-      to.largest = largest_eigenvalue(from.a, to.diagonal);
+      to.largest = krylov::largest_eigenvalue(from.a, to.diagonal);
       fine = coarse;
     }
     made->levels.push_back(std::move(to));
@@ -301,6 +248,58 @@ class Cycle final : public LinearOperator<T> {
 }  // namespace multigrid
 
 template <Scalar T>
+double largest_eigenvalue(const CsrMatrix<T>& a, const std::vector<T>& diagonal) {
+  double bound = 0.0;
+  std::vector<double> d;
+  bool is_positive = true;
+  for (std::size_t row = 0; row < diagonal.size(); ++row) {
+    double sum = 0.0;
+    for (auto k = static_cast<std::size_t>(a.row_pointers[row]);
+         k < static_cast<std::size_t>(a.row_pointers[row + 1]); ++k) {
+      sum += static_cast<double>(std::abs(a.values[k]));
+    }
+    bound = std::max(bound, sum / static_cast<double>(std::abs(diagonal[row])));
+    d.push_back(static_cast<double>(std::real(diagonal[row])));
+    is_positive = is_positive && d.back() > 0.0;
+  }
+  constexpr std::int64_t steps = 20;
+  if (is_positive && multigrid::is_hermitian(a)) {
+    const Tridiagonal ritz = lanczos(a, d, steps);
+    if (ritz.size() > 0) {
+      bound = std::min(bound, 1.1 * eigenvalue(ritz, ritz.size() - 1));
+    }
+  }
+  return bound;
+}
+
+template <Scalar T>
+CsrMatrix<T> inverse_of(const CsrMatrix<T>& a) {
+  const std::int64_t n = a.rows;
+  const auto size = static_cast<std::size_t>(n);
+  const BandFactor<T> factor(a, {GlobalIndex(0), GlobalIndex(n)});
+  BlockTables<T> tables(true);
+  factor.add_to(tables);
+  const BlockFactors<T> factors = tables.factors();
+  std::vector<T> columns(size * size, T{0});
+  for (std::size_t j = 0; j < size; ++j) {
+    columns[j * size + j] = T{1};
+    runtime::host::solve_block(factors, *factors.blocks, columns.data() + j * size);
+  }
+  CsrMatrix<T> result{n, n, {0}, {}, {}};
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t j = 0; j < size; ++j) {
+      const T entry = columns[j * size + i];
+      const T mirrored = band::conjugate(columns[i * size + j]);
+      result.column_indices.push_back(static_cast<std::int64_t>(j));
+      // Hermitian to the bit if A is.
+      result.values.push_back(factor.is_cholesky() ? RealOf<T>{0.5} * (entry + mirrored) : entry);
+    }
+    result.row_pointers.push_back(result.entries());
+  }
+  return result;
+}
+
+template <Scalar T>
 Operator<T> Operator<T>::multigrid(Mesh& mesh, const std::vector<MultigridLevel<T>>& levels,
                                    const SlabLayout& layout, const MultigridOptions& options,
                                    const RunOptions& run) {
@@ -322,6 +321,8 @@ Operator<T> Operator<T>::multigrid(Mesh& mesh, const std::vector<MultigridLevel<
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                           \
+  template double largest_eigenvalue(const CsrMatrix<T>&, const std::vector<T>&);           \
+  template CsrMatrix<T> inverse_of(const CsrMatrix<T>&);                                    \
   template Operator<T> Operator<T>::multigrid(Mesh&, const std::vector<MultigridLevel<T>>&, \
                                               const SlabLayout&, const MultigridOptions&,   \
                                               const RunOptions&);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -266,6 +267,31 @@ def test_bits_with_chebyshev_are_those_of_the_command(method, dtype, tmp_path):
     a = grid(method, dtype)
     options = ["--preconditioner", "chebyshev", "--degree", "4"]
     compare_with_command(method, a, tmp_path, krylov.chebyshev(a, degree=4), options)
+
+
+@pytest.mark.devices
+@needs_command
+@pytest.mark.parametrize(
+    ("method", "dtype"),
+    [("cg", "float64"), more("bicgstab", "complex128"), more("cg", "float32")],
+)
+def test_bits_with_multigrid_are_those_of_the_command(method, dtype, tmp_path):
+    """Two coarser levels, of pairs and of pairs of pairs of rows."""
+    a = grid(method, dtype)
+    levels, folder = [SimpleNamespace(A=host(a))], tmp_path / "levels"
+    folder.mkdir()
+    for number in range(2):
+        fine = levels[-1]
+        pairs = sp.identity(fine.A.shape[0] // 2, dtype, "csr")
+        fine.P = sp.kron(pairs, np.ones((2, 1), dtype), format="csr")
+        fine.R = fine.P.T.tocsr()
+        levels.append(SimpleNamespace(A=(fine.R @ fine.A @ fine.P).tocsr()))
+        levels[-1].A.sort_indices()
+        sp.save_npz(folder / f"P{number}.npz", fine.P)
+        sp.save_npz(folder / f"A{number + 1}.npz", levels[-1].A)
+    m = krylov.from_pyamg(SimpleNamespace(levels=levels))
+    options = ["--preconditioner", "multigrid", "--levels", "levels"]
+    compare_with_command(method, a, tmp_path, m, options)
 
 
 def compare_with_command(method, a, tmp_path, m="jacobi", named=("--preconditioner", "jacobi")):

@@ -17,10 +17,15 @@ using runtime::cuda::elements;
 
 template <Scalar T>
 void step(cudaStream_t stream, const LocalChebyshev& call) {
-  enqueue<T>(call, [&](RealOf<T> a, MatrixView<const T> x, RealOf<T> b, MatrixView<T> y) {
-    runtime::cuda::KrylovDeviceKernels<Element<T>>::combine(stream, a, elements(x), b, elements(y),
-                                                            call.zero);
-  });
+  using Own = runtime::cuda::KrylovDeviceKernels<Element<T>>;
+  enqueue<T>(
+      call,
+      [&](RealOf<T> a, MatrixView<const T> x, RealOf<T> b, MatrixView<T> y) {
+        Own::combine(stream, a, elements(x), b, elements(y), call.zero);
+      },
+      [&](MatrixView<const T> diagonal, MatrixView<const T> x, MatrixView<T> y) {
+        Own::divide_rows(stream, elements(diagonal), elements(x), elements(y), call.zero);
+      });
 }
 
 }  // namespace
