@@ -62,7 +62,18 @@ class EmulatedQrKernels final : public runtime::QrKernels<T> {
     host_.adjoint_product(queue, a, b, target);
   }
   void do_gram(Queue& queue, const WorkInfo& /*info*/, In a, OutWide g) const override {
-    host_.gram(queue, a, g);
+    // As products of three pieces; a kernel adds them, the first time to zeros.
+    const std::int64_t n = g.columns();
+    reference::DenseMatrix<Wide> products(n, 3 * n);
+    for (std::int64_t piece = 0; piece < 3; ++piece) {
+      const std::int64_t begin = piece * a.rows() / 3;
+      const In some = a.block(begin, 0, (piece + 1) * a.rows() / 3 - begin, n);
+      host_.adjoint_product(queue, some, some, products.view().columns_from(piece * n, n));
+    }
+    for (std::int64_t j = 0; j < n; ++j) {
+      std::fill_n(&g(0, j), n, Wide{0});
+    }
+    Small::add_products(nullptr, elements(InWide(products.view())).data(), 3, 0, elements(g));
   }
   void do_gram_factor(Queue& /*queue*/, const WorkInfo& /*info*/, double shift, OutWide g,
                       std::int64_t* verdict) const override {
@@ -97,7 +108,8 @@ class EmulatedQrKernels final : public runtime::QrKernels<T> {
   }
   void do_column_sizes(Queue& /*queue*/, const WorkInfo& /*info*/, In a,
                        double* target) const override {
-    Own::column_sizes(nullptr, elements(a), target);
+    std::vector<double> scratch(Own::column_sizes_scratch(a.rows(), a.columns()) / sizeof(double));
+    Own::column_sizes(nullptr, elements(a), target, scratch.data());
   }
 
  private:

@@ -120,6 +120,34 @@ TYPED_TEST_P(QrKernelsTest, Gram_OfFloats_IsSummedInDoubles) {
   EXPECT_EQ(g(1, 0), Wide{0});
 }
 
+TYPED_TEST_P(QrKernelsTest, Gram_OfManyRowsAndColumns_IsExactOfIntegers) {
+  using T = typename TypeParam::Dtype;
+  using Wide = WideOf<T>;
+  constexpr std::int64_t rows = 2500;
+  constexpr std::int64_t columns = 270;
+  DenseMatrix<T> a(rows, columns);
+  for (std::int64_t j = 0; j < columns; ++j) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      a(i, j) = static_cast<T>(static_cast<RealOf<T>>((i * i + 3 * j) % 7 - 3));
+      if constexpr (is_complex<T>) {
+        a(i, j) += T(0, static_cast<RealOf<T>>((i + j * j) % 5 - 2));
+      }
+    }
+  }
+  DenseMatrix<Wide> g(columns, columns);
+  this->kernels().gram(this->queue(), a.view(), g.view());
+  this->finish();
+  for (const std::int64_t j : {0, 1, 255, 256, 269}) {
+    for (std::int64_t i = 0; i < columns; ++i) {
+      Wide sum{0};
+      for (std::int64_t k = 0; k < rows && i <= j; ++k) {
+        sum += Wide(reference::conjugate(a(k, i))) * Wide(a(k, j));
+      }
+      EXPECT_EQ(g(i, j), sum) << i << ", " << j;
+    }
+  }
+}
+
 TYPED_TEST_P(QrKernelsTest, AdjointProduct_OfManyRows_IsThatOfTheDefinition) {
   using T = typename TypeParam::Dtype;
   using Wide = WideOf<T>;
@@ -293,12 +321,32 @@ TYPED_TEST_P(QrKernelsTest, ColumnSizes_BeyondTheRangeOfSquares_AreThere) {
   EXPECT_TRUE(std::isnan(sizes[6]));
 }
 
+TYPED_TEST_P(QrKernelsTest, ColumnSizes_OfManyRows_AreOfAll) {
+  using T = typename TypeParam::Dtype;
+  constexpr std::int64_t rows = 9000;
+  DenseMatrix<T> a(rows, 3);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    a(i, 0) = T{1};
+    a(i, 1) = i == 5000 ? T{8} : T{0};
+  }
+  a(rows - 1, 0) = T{-2};
+  std::vector<double> sizes(6, -1.0);
+  this->kernels().column_sizes(this->queue(), a.view(), sizes.data());
+  this->finish();
+  EXPECT_EQ(sizes[0], 2.0);
+  EXPECT_EQ(sizes[1], 0.25 * (rows - 1) + 1.0);
+  EXPECT_EQ(sizes[2], 8.0);
+  EXPECT_EQ(sizes[3], 1.0);
+  EXPECT_EQ(sizes[4], 0.0);
+  EXPECT_EQ(sizes[5], 0.0);
+}
+
 REGISTER_TYPED_TEST_SUITE_P(
     QrKernelsTest, ScaleColumns_ByPowersThatAreOutOfRange_IsExact, Gram_OfFloats_IsSummedInDoubles,
-    AdjointProduct_OfManyRows_IsThatOfTheDefinition,
+    Gram_OfManyRowsAndColumns_IsExactOfIntegers, AdjointProduct_OfManyRows_IsThatOfTheDefinition,
     GramFactor_SaysHowFarFromTheIdentityItsMatrixIs, GramFactor_OfMoreThanABlock_IsCholeskys,
     SingularValues_OfColumnsThatDepend_HaveUnitaryPartners, Divide_ByATriangle_IsUndoneByIt,
     Reflect_OfFewRowsOrMany_IsAFactorisation, SingularValues_OfASquareMatrix_Descend,
-    ColumnSizes_BeyondTheRangeOfSquares_AreThere);
+    ColumnSizes_BeyondTheRangeOfSquares_AreThere, ColumnSizes_OfManyRows_AreOfAll);
 
 }  // namespace shardsolve::testing::qr_kernels

@@ -12,7 +12,7 @@
 namespace shardsolve::dense::qr {
 namespace {
 
-constexpr std::int64_t widest_tile = 64;
+constexpr std::int64_t widest_tile = 256;
 constexpr std::int64_t narrowest_tile = 4;
 /// Blocks that each rank is to have at least, if they are not narrower for it than that.
 constexpr std::int64_t blocks_of_a_rank = 8;

@@ -52,6 +52,10 @@ std::int64_t rows_at_once(std::int64_t rows) {
   return std::max<std::int64_t>(rows < many ? rows / 16 : rows / 4, 8);
 }
 
+/// Columns that are factored at a time: a panel is made of such, one after the other, so that the
+/// products of a step, of as many columns as a panel has, do not wait for memory.
+constexpr std::int64_t columns_at_once = 64;
+
 /// Panels in memory while they are made: one being used, one arriving, one being made.
 constexpr std::int64_t slots_of_panels = 3;
 /// While Q is formed: one being used, one arriving.
@@ -109,7 +113,8 @@ class Householder<T>::Reduction {
         flags_(rank_),
         panels_(rank_, slots_of_panels, largest_message(all.rows_, columns_)),
         products_(rank_.workspace<T>(3 * columns_.tile() * columns_.tile(), 1)),
-        scratch_(rank_.workspace<std::byte>(band_kernels_.scratch(columns_.tile()), 1)),
+        scratch_(rank_.workspace<std::byte>(
+            band_kernels_.scratch(std::min(columns_.tile(), columns_at_once)), 1)),
         packed_(rank_.event()),
         column_ready_{&rank_.event(), &rank_.event()} {}
 
@@ -160,10 +165,58 @@ class Householder<T>::Reduction {
     }
     panels_.stamp(queue, step.value());
     const Reflectors<T> made = reflectors(step);
-    band_kernels_.panel_qr(queue, column, all_.square(all_.r_, step), made.t, scratch_.data());
+    factor_columns(column, all_.square(all_.r_, step), made.t);
     all_.kernels_.copy(queue, column, made.v);
     all_.kernels_.copy(queue, made.t, all_.square(all_.t_, step));
     queue.record(packed_);
+  }
+
+  /// panel_qr() of all columns of a panel.
+  void factor_columns(MatrixView<T> a, MatrixView<T> r, MatrixView<T> t) {
+    runtime::Queue& queue = rank_.panel();
+    const std::int64_t columns = a.columns();
+    if (columns > columns_at_once) {
+      all_.kernels_.fill(queue, T{0}, r);
+      all_.kernels_.fill(queue, T{0}, t);
+    }
+    for (std::int64_t begin = 0; begin < columns; begin += columns_at_once) {
+      const std::int64_t width = std::min(columns_at_once, columns - begin);
+      const std::int64_t end = begin + width;
+      const std::int64_t rows = a.rows() - begin;
+      const Reflectors<T> some{a.block(begin, begin, rows, width),
+                               t.block(begin, begin, width, width)};
+      band_kernels_.panel_qr(queue, some.v, r.block(begin, begin, width, width), some.t,
+                             scratch_.data());
+      const MatrixView<T> behind = a.block(begin, end, rows, columns - end);
+      apply(rank_, queue, some, Op::conjugate_transpose, products_, behind);
+      // Their rows are R's, and V has zeros there.
+      const MatrixView<T> above = behind.block(0, 0, width, behind.columns());
+      all_.kernels_.copy(queue, above, r.block(begin, end, width, above.columns()));
+      all_.kernels_.fill(queue, T{0}, above);
+      join(a.block(begin, 0, rows, begin), some, t);
+    }
+  }
+
+  /// I - [V0 V] [t0 x; 0 t] [V0 V]^H is the product of both: x = -t0 (V0^H V) t, which is all
+  /// that t lacks. `before`: rows of V0 where V has its own.
+  void join(MatrixView<const T> before, const Reflectors<T>& some, MatrixView<T> t) {
+    const std::int64_t begin = before.columns();
+    if (begin == 0) {
+      return;
+    }
+    runtime::Queue& queue = rank_.panel();
+    const runtime::Kernels<T>& kernels = all_.kernels_;
+    const std::int64_t width = some.t.columns();
+    const MatrixView<T> sums(products_.data(), begin, 2 * width);
+    const MatrixView<T> part(products_.data() + 2 * begin * width, begin, width);
+    const MatrixView<T> x = t.block(0, begin, begin, width);
+    multiply_adjoint<T>(kernels, rank_.kernels<runtime::HermitianKernels<T>>(), queue,
+                        rows_at_once(some.v.rows()), before, some.v, part, sums);
+    for (const std::int64_t half : {0, 1}) {
+      kernels.gemm(queue, Op::none, Op::none, T{1}, sums.columns_from(half * width, width), some.t,
+                   half == 0 ? T{0} : T{1}, part);
+    }
+    kernels.gemm(queue, Op::none, Op::none, T{-1}, t.block(0, 0, begin, begin), part, T{0}, x);
   }
 
   void send_panel(Step step) {

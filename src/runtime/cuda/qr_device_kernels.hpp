@@ -23,7 +23,8 @@ struct QrDeviceKernels {
 
   static void scale_columns(cudaStream_t stream, In source, const std::int64_t* exponents,
                             Out target);
-  static void column_sizes(cudaStream_t stream, In a, double* target);
+  static std::size_t column_sizes_scratch(std::int64_t rows, std::int64_t columns);
+  static void column_sizes(cudaStream_t stream, In a, double* target, void* scratch);
 
   /// `scales`: memory for a number a column.
   static void reflect(cudaStream_t stream, Out a, MatrixView<Wide> r, Wide* scales);
@@ -33,6 +34,11 @@ struct QrDeviceKernels {
 template <class E>
 struct SmallQrDeviceKernels {
   using Out = MatrixView<E>;
+
+  /// Adds the sum of so many products, which lie one behind the other and are as large as the
+  /// target, to it: what is at most `diagonal` rows below its diagonal.
+  static void add_products(cudaStream_t stream, const E* products, std::int64_t count,
+                           std::int64_t diagonal, Out target);
 
   /// What gram_factor() is made of, beside factorisations.
   struct GramChoice {

@@ -18,6 +18,12 @@ using OwnQr = QrDeviceKernels<Element<T>>;
 template <Scalar T>
 using OwnSmall = SmallQrDeviceKernels<Element<WideOf<T>>>;
 
+/// Rows of the pieces that tall products are made of, at least, and their number at most.
+constexpr std::int64_t rows_of_a_piece = 1024;
+constexpr std::int64_t max_pieces = 256;
+/// Columns of Gram matrices that are made at a time: of others their lower triangles would be.
+constexpr std::int64_t gram_columns = 256;
+
 /// Columns of the blocks that Gram matrices are factored by.
 constexpr std::int64_t gram_block = wide_panel_block;
 
@@ -50,52 +56,84 @@ void CudaQrKernels<T>::do_scale_columns(Queue& queue, const WorkInfo& info, In s
 }
 
 template <Scalar T>
-void CudaQrKernels<T>::do_adjoint_product(Queue& queue, const WorkInfo& /*info*/, In a, In b,
-                                          OutWide target) const {
-  wide_.fill(queue, Wide{0}, target);
-  const auto add = [&](InWide some_a, InWide some_b) {
-    if (some_a.rows() > 0) {
-      wide_.gemm(queue, Op::conjugate_transpose, Op::none, Wide{1}, some_a, some_b, Wide{1},
-                 target);
-    }
+void CudaQrKernels<T>::add_tall_product(CudaQueue& queue, InWide left, InWide right,
+                                        std::int64_t diagonal, Wide* products, std::size_t bytes,
+                                        OutWide target) const {
+  const std::int64_t size = target.rows() * target.columns();
+  const std::int64_t room = std::max<std::int64_t>(
+      static_cast<std::int64_t>(bytes) / (size * std::int64_t{sizeof(Wide)}), 1);
+  const std::int64_t pieces =
+      std::clamp(left.rows() / rows_of_a_piece, std::int64_t{1}, std::min(room, max_pieces));
+  const std::int64_t rows = left.rows() / pieces;
+  const OutWide first(products, target.rows(), target.columns());
+  const auto multiply = [&](std::int64_t row, std::int64_t count, Wide keep, std::int64_t at_once) {
+    wide_.gemm_batch(queue, Op::conjugate_transpose, Op::none, Wide{1}, row_range(left, row, count),
+                     row_range(right, row, count), keep, first, {at_once, count, count, size});
   };
+  multiply(0, rows, Wide{0}, pieces);
+  if (pieces * rows < left.rows()) {
+    multiply(pieces * rows, left.rows() - pieces * rows, Wide{1}, 1);
+  }
+  queue.launch({.name = "add"}, [&] {
+    OwnSmall<T>::add_products(queue.stream(), elements(InWide(first)).data(), pieces, diagonal,
+                              elements(target));
+  });
+}
+
+template <Scalar T>
+template <class Work>
+void CudaQrKernels<T>::in_wide_parts(CudaQueue& queue, In a, In b, std::size_t least,
+                                     Work work) const {
+  const std::size_t bytes = std::max(own_scratch, least);
   if constexpr (std::is_same_v<T, Wide>) {
-    add(a, b);
+    if (a.rows() > 0) {
+      work(a, b, scratch_of<Wide>(queue, bytes));
+    }
   } else {
     const std::int64_t columns = a.columns() + b.columns();
     const std::int64_t at_once = std::min(rows_at_once<Wide>(columns), a.rows());
-    Wide* const scratch = scratch_of<Wide>(as_cuda(queue), bytes_of<Wide>(at_once * columns));
+    const std::int64_t parts = at_once * columns;
+    Wide* const scratch = scratch_of<Wide>(queue, bytes_of<Wide>(parts) + bytes);
     for (std::int64_t first = 0; first < a.rows(); first += at_once) {
       const std::int64_t count = std::min(at_once, a.rows() - first);
       const OutWide some_a(scratch, count, a.columns());
       const OutWide some_b(scratch + count * a.columns(), count, b.columns());
       wide_.convert(queue, row_range(a, first, count), some_a);
-      wide_.convert(queue, row_range(b, first, count), some_b);
-      add(some_a, some_b);
+      if (!b.empty()) {
+        wide_.convert(queue, row_range(b, first, count), some_b);
+      }
+      work(some_a, some_b, scratch + parts);
     }
   }
 }
 
 template <Scalar T>
+void CudaQrKernels<T>::do_adjoint_product(Queue& queue, const WorkInfo& /*info*/, In a, In b,
+                                          OutWide target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  wide_.fill(queue, Wide{0}, target);
+  const std::size_t one = bytes_of<Wide>(target.rows() * target.columns());
+  in_wide_parts(cuda, a, b, one, [&](InWide some_a, InWide some_b, Wide* scratch) {
+    add_tall_product(cuda, some_a, some_b, target.rows(), scratch, std::max(own_scratch, one),
+                     target);
+  });
+}
+
+template <Scalar T>
 void CudaQrKernels<T>::do_gram(Queue& queue, const WorkInfo& /*info*/, In a, OutWide g) const {
+  CudaQueue& cuda = as_cuda(queue);
+  const std::int64_t n = a.columns();
   wide_.fill(queue, Wide{0}, g);
-  const auto add = [&](InWide some) {
-    if (some.rows() > 0) {
-      wide_.herk(queue, Triangle::upper, Op::conjugate_transpose, 1.0, some, 1.0, g);
-    }
-  };
-  if constexpr (std::is_same_v<T, Wide>) {
-    add(a);
-  } else {
-    const std::int64_t at_once = std::min(rows_at_once<Wide>(a.columns()), a.rows());
-    Wide* const scratch = scratch_of<Wide>(as_cuda(queue), bytes_of<Wide>(at_once * a.columns()));
-    for (std::int64_t first = 0; first < a.rows(); first += at_once) {
-      const std::int64_t count = std::min(at_once, a.rows() - first);
-      const OutWide some(scratch, count, a.columns());
-      wide_.convert(queue, row_range(a, first, count), some);
-      add(some);
-    }
-  }
+  const std::size_t one = bytes_of<Wide>(n * gram_columns);
+  in_wide_parts(
+      cuda, a, In(a.data(), a.rows(), 0), one, [&](InWide some, InWide /*none*/, Wide* scratch) {
+        for (std::int64_t begin = 0; begin < n; begin += gram_columns) {
+          const std::int64_t width = std::min(gram_columns, n - begin);
+          add_tall_product(cuda, some.columns_from(0, begin + width),
+                           some.columns_from(begin, width), begin, scratch,
+                           std::max(own_scratch, one), g.block(0, begin, begin + width, width));
+        }
+      });
 }
 
 template <Scalar T>
@@ -198,7 +236,9 @@ template <Scalar T>
 void CudaQrKernels<T>::do_column_sizes(Queue& queue, const WorkInfo& info, In a,
                                        double* target) const {
   CudaQueue& cuda = as_cuda(queue);
-  cuda.launch(info, [&] { OwnQr<T>::column_sizes(cuda.stream(), elements(a), target); });
+  const std::size_t bytes = OwnQr<T>::column_sizes_scratch(a.rows(), a.columns());
+  void* const scratch = scratch_of<std::byte>(cuda, bytes);
+  cuda.launch(info, [&] { OwnQr<T>::column_sizes(cuda.stream(), elements(a), target, scratch); });
 }
 
 template class CudaQrKernels<float>;

@@ -39,6 +39,16 @@ class CudaQrKernels final : public QrKernels<T> {
   /// of each block, or not, as of DeviceKernels::factor_tile.
   void factor(CudaQueue& queue, OutWide g, Wide* scratch, std::int64_t* infos) const;
 
+  /// target += left^H right for tall matrices, what is at most `diagonal` rows below the target's
+  /// diagonal: as products of pieces, which fill the GPU where one product would not, and their
+  /// sum. `products`: room for as many as `bytes` are, at least for one.
+  void add_tall_product(CudaQueue& queue, InWide left, InWide right, std::int64_t diagonal,
+                        Wide* products, std::size_t bytes, OutWide target) const;
+  /// work(rows of a, of b, scratch) with rows in double precision, in parts if they are not that
+  /// already; b may have no columns. `scratch`: own_scratch bytes, or more if `least` is.
+  template <class Work>
+  void in_wide_parts(CudaQueue& queue, In a, In b, std::size_t least, Work work) const;
+
   CudaKernels<T> base_;
   CudaKernels<Wide> wide_;
 };
