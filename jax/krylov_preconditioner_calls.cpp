@@ -163,7 +163,8 @@ constexpr CallBuffers chebyshev_step_buffers = {
     .results = {any("residual"), any("direction"), any("sum"), any("scaled")}};
 
 /// A step, 0 the beginning, whose buffers these are; of `x`, the first operand.
-void chebyshev(const LocalTask& task, const CallBuffers& at, BufferIndex x, std::int64_t step) {
+template <const CallBuffers& at>
+void chebyshev(const LocalTask& task, BufferIndex x, std::int64_t step) {
   const std::size_t element = with_dtype(task.dtype, []<Scalar T>() { return sizeof(T); });
   const std::int64_t rows = task.at(x).length;
   const bool is_scaled = task.at(at["diagonal"]).length > 0;
@@ -196,7 +197,7 @@ void chebyshev(const LocalTask& task, const CallBuffers& at, BufferIndex x, std:
 }
 
 void chebyshev_begin(const LocalTask& task) {
-  chebyshev(task, chebyshev_begin_buffers, chebyshev_begin_buffers["x"], 0);
+  chebyshev<chebyshev_begin_buffers>(task, chebyshev_begin_buffers["x"], 0);
 }
 
 void chebyshev_step(const LocalTask& task) {
@@ -206,7 +207,7 @@ void chebyshev_step(const LocalTask& task) {
                                  {at["old sum"], at["sum"]}}) {
     require_shared(task, from, to);
   }
-  chebyshev(task, at, at["product"], task.option<std::int64_t>("step"));
+  chebyshev<chebyshev_step_buffers>(task, at["product"], task.option<std::int64_t>("step"));
 }
 
 template <Scalar T>

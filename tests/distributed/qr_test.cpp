@@ -22,6 +22,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -144,6 +145,75 @@ TYPED_TEST(QrFamily, Factor_OfEveryMatrixOnEveryCut_IsAsGoodAsLapacks) {
         EXPECT_TRUE(certified >= largest_row(q) / 20) << certified << " " << largest_row(q);
         EXPECT_TRUE(*made.outcome.residual <= 20 * unit_roundoff<T>) << *made.outcome.residual;
       }
+    }
+  }
+}
+
+/// Four vectors of signs that repeat nowhere.
+template <Scalar T>
+DenseMatrix<T> sign_vectors(std::int64_t n) {
+  DenseMatrix<T> g(n, 4);
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < 4; ++j) {
+      g(i, j) = std::popcount(static_cast<std::uint64_t>((i + 7) * (i + 3) * (2 * j + 5))) % 2 == 0
+                    ? T{1}
+                    : T{-1};
+    }
+  }
+  return g;
+}
+
+/// The largest row of (Q^H Q - I) G, over u, and the largest column of (A - Q R) G beside that of A.
+template <Scalar T>
+std::pair<double, double> on_sign_vectors(const DenseMatrix<T>& a, const DenseMatrix<T>& q,
+                                          const DenseMatrix<T>& r) {
+  const DenseMatrix<T> g = sign_vectors<T>(r.columns());
+  const DenseMatrix<T> qg = reference::matmul(q, g);
+  const DenseMatrix<T> back = reference::matmul(Op::conjugate_transpose, q, Op::none, qg);
+  const DenseMatrix<T> ag = reference::matmul(a, g);
+  const DenseMatrix<T> qrg = reference::matmul(q, reference::matmul(r, g));
+  double worst = 0.0;
+  for (std::int64_t i = 0; i < back.rows(); ++i) {
+    double sum = 0.0;
+    for (std::int64_t j = 0; j < 4; ++j) {
+      sum += std::norm(back(i, j) - g(i, j)) / 4;
+    }
+    worst = std::max(worst, std::sqrt(sum));
+  }
+  double error = 0.0;
+  double size = 0.0;
+  for (std::int64_t i = 0; i < ag.rows(); ++i) {
+    for (std::int64_t j = 0; j < 4; ++j) {
+      error += std::norm(ag(i, j) - qrg(i, j));
+      size += std::norm(ag(i, j));
+    }
+  }
+  return {worst / unit_roundoff<T>, std::sqrt(error / size) / unit_roundoff<T>};
+}
+
+TYPED_TEST(QrFamily, Factor_InPanelsOfSeveralParts_IsAsGoodAsLapacks) {
+  using T = TypeParam;
+  // 64 and 13 columns a panel, and of two ranks 64 and 2
+  for (const auto& [n, ranks] : {std::pair{616, 1}, {1056, 2}}) {
+    const std::int64_t m = n + 5;
+    DenseMatrix<T> ones(m, n);
+    std::fill_n(&ones(0, 0), m * n, T{1});
+    for (const DenseMatrix<T>& one : {right_hand_sides<T>(m, n, 3), ones}) {
+      Mesh mesh = make_mesh(ranks);
+      const SlabLayout layout = SlabLayout::even(m, ranks, 8);
+      const RowBlocks<T> a = shard_rows(one, layout);
+      const QrFactor<T> made = qr(mesh, a);
+      ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+      const LapackQr<T> lapack = lapack_qr(one);
+      const auto [orthogonal, residual] =
+          on_sign_vectors(one, whole(a), matrix_of(made.r, n, n));
+      const auto [of_lapack, lapack_residual] = on_sign_vectors(one, lapack.q, lapack.r);
+      EXPECT_TRUE(orthogonal <= qr_limit(of_lapack)) << orthogonal << ", LAPACK " << of_lapack;
+      EXPECT_TRUE(residual <= qr_limit(lapack_residual))
+          << residual << ", LAPACK " << lapack_residual;
+    }
+    if (is_complex<T> || unit_roundoff<T> > 1e-10) {
+      break;  // the larger one in float64 alone
     }
   }
 }

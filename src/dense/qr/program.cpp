@@ -30,7 +30,8 @@ CheckedSides check_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<c
   return checked;
 }
 
-/// R of A, from that of A D, on all ranks. Empty if an entry does not fit the dtype.
+/// R of A, from that of A D, on all ranks; what is below its diagonal may be -0 there. Empty if an
+/// entry does not fit the dtype.
 template <Scalar T>
 std::vector<T> unscaled(mesh::Rank& rank, const Factored<T>& factored) {
   const auto n = static_cast<std::int64_t>(factored.exponents.size());
@@ -40,8 +41,9 @@ std::vector<T> unscaled(mesh::Rank& rank, const Factored<T>& factored) {
     std::vector<T> r;
     r.reserve(scaled.size());
     for (std::size_t at = 0; at < scaled.size(); ++at) {
-      const std::int64_t back = -factored.exponents[at / static_cast<std::size_t>(n)];
-      r.push_back(times_power<T>(scaled[at], back));
+      const std::size_t column = at / static_cast<std::size_t>(n);
+      const bool is_below = at % static_cast<std::size_t>(n) > column;
+      r.push_back(is_below ? T{0} : times_power<T>(scaled[at], -factored.exponents[column]));
     }
     rank.update().copy(there.data(), r.data(), r.size() * sizeof(T));
     rank.update().synchronize();  // from here on `r` may go
