@@ -383,13 +383,15 @@ def in_process(
         finally:
             over.cancel()
             process.kill()
-        if process.returncode != 0:
-            errors.seek(0)
-            last = errors.read()[-2000:].strip()
-            words = f"not ended after {limit:.0f} s" if process.returncode == -9 else last
-            for row in rows:
-                if not {"found", "parts"} & report.rows[row.name].keys():
-                    report.note(row.name, failed=words)
+        errors.seek(0)
+        words = errors.read()[-2000:].strip()
+        if process.returncode == -9:
+            words = f"not ended after {limit:.0f} s"
+        elif process.returncode == 0:
+            words = "its process said nothing of it"
+        for row in rows:
+            if not {"found", "parts", "failed"} & report.rows[row.name].keys():
+                report.note(row.name, failed=words)
     return said
 
 
