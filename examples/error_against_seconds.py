@@ -17,6 +17,8 @@ on from point to point of their curves, each point of least squares is a trainin
     python examples/error_against_seconds.py --seconds 60 --json errors.json --plot errors.png
     python examples/error_against_seconds.py --draw errors.json --plot errors.png  # trains nothing
 
+The file has each point as soon as it is known, so a run that is killed leaves its curves. With
+--total all of it ends after about so many seconds: each way gets its share of what is left.
 Exit status: 0, or 1 if a way failed; the others are trained all the same.
 """
 
@@ -29,7 +31,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,7 @@ class Curve:
         size: Of the networks.
         devices: Where it ran.
         failed: Why it ended early; empty if it did not.
+        on_point: Called after each point.
     """
 
     problem: str
@@ -66,6 +69,11 @@ class Curve:
     compile_seconds: float = 0.0
     wall_seconds: float = 0.0
     failed: str = ""
+    on_point: Callable[[], None] = field(default=lambda: None, repr=False)
+
+    def plain(self) -> dict[str, Any]:
+        """For a file."""
+        return {name: value for name, value in vars(self).items() if name != "on_point"}
 
     def add(self, seconds: float, error: float, part: str) -> None:
         """One more point."""
@@ -73,26 +81,42 @@ class Curve:
         self.errors.append(error)
         self.parts.append(part)
         print(f"  {self.problem}, {part}: {seconds:8.2f} s, error {error:.2e}", flush=True)
+        self.on_point()
+
+
+@dataclass(frozen=True)
+class Limit:
+    """When a way ends.
+
+    Attributes:
+        seconds: Of training.
+        at: What `time.perf_counter()` says then, whatever is done until.
+    """
+
+    seconds: float
+    at: float = np.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds by the clock."""
+        return self.at - time.perf_counter()
 
 
 class Watch:
     """A callback: looks at the error now and then, and ends a training when its time is over."""
 
-    def __init__(self, curve: Curve, error: Callable[[fb.Networks], float], part: str):
-        self.curve, self.error, self.part = curve, error, part
+    def __init__(
+        self, curve: Curve, error: Callable[[fb.Networks], float], part: str, limit: Limit
+    ):
+        self.curve, self.error, self.part, self.limit = curve, error, part, limit
         self.spent = curve.seconds[-1] if curve.seconds else 0.0
-        self.limit, self._next, self._step = np.inf, 1.2 * self.spent, 0
-
-    def until(self, limit: float) -> Watch:
-        """The same, for training that ends after so many seconds of the curve."""
-        self.limit = limit
-        return self
+        self._next, self._step = 1.2 * self.spent, 0
 
     def __call__(self, progress: fb.Progress) -> bool:
         """Whether it was the last."""
         self.spent += (progress.step - self._step) / progress.steps_a_second
         self._step = progress.step
-        is_last = self.spent >= self.limit
+        is_last = self.spent >= self.limit.seconds or self.limit.left < 0
         if is_last or self.spent >= self._next:
             self._next = 1.2 * self.spent
             self.curve.add(self.spent, self.error(progress.networks()), self.part)
@@ -108,34 +132,42 @@ class Watch:
             print(f"  {self.curve.problem}, {self.part}: ended by {run.outcome.ended}", flush=True)
 
 
-def by_gradients(posed: Any, size: Size, curve: Curve, error: Callable, seconds: float) -> None:
+def by_gradients(posed: Any, size: Size, curve: Curve, error: Callable, limit: Limit) -> None:
     """Adam for a third of the time, with a rate that is halved now and then, then L-BFGS."""
     problem, run = posed.problem(size), None
     many, stages = 10**7, 6
     for stage in range(stages):  # a number for a rate is none to compile anew
-        watch = Watch(curve, error, "Adam").until(seconds / 3 * (stage + 1) / stages)
+        part = Limit(limit.seconds / 3 * (stage + 1) / stages, limit.at)
+        watch = Watch(curve, error, "Adam", part)
         how = fb.Adam(steps=many, rate=5e-3 * 0.5**stage, points="random")
         run = problem.train(how, start=run, callbacks=watch)
         watch.end(run)
-    watch = Watch(curve, error, "L-BFGS").until(seconds)
+        if limit.left < 0:
+            return
+    watch = Watch(curve, error, "L-BFGS", limit)
     run = problem.train(fb.LBFGS(steps=many, memory=50), start=run, callbacks=watch)
     watch.end(run)
 
 
-def by_natural(posed: Any, size: Size, curve: Curve, error: Callable, seconds: float) -> None:
+def by_natural(posed: Any, size: Size, curve: Curve, error: Callable, limit: Limit) -> None:
     """Natural gradients, with the shift that suits these networks."""
-    watch = Watch(curve, error, "natural gradients").until(seconds)
+    watch = Watch(curve, error, "natural gradients", limit)
     how = fb.NaturalGradient(steps=10**7, **posed.shift, trials=16, block=2)
     watch.end(posed.problem(size).train(how, callbacks=watch))
 
 
 def by_least_squares(
-    posed: Any, sizes: Sequence[Size], curve: Curve, error: Callable, seconds: float
+    posed: Any, sizes: Sequence[Size], curve: Curve, error: Callable, limit: Limit
 ) -> None:
     """Each size by itself; the next one only if there seems to be time for it."""
-    begin, spent = time.perf_counter(), 0.0
+    begin, spent, seconds = time.perf_counter(), 0.0, limit.seconds
+    once, flops = 0.0, 1.0  # of the size before
     for size in sizes:
         problem = posed.problem(size)
+        before, flops = flops, problem.plan().costs["nested_dissection"].flops
+        if once * flops / before > limit.left:
+            print(f"  {curve.problem}: no time left to begin {size}", flush=True)
+            return
         since = time.perf_counter()
         first = problem.train(fb.LeastSquares(max_iterations=1))  # compiles
         once = time.perf_counter() - since
@@ -144,7 +176,8 @@ def by_least_squares(
         longest = parts * (1 if first.outcome.is_linear else 12)
         spent += longest
         all_of_it = time.perf_counter() - begin + longest
-        if curve.seconds and (spent > seconds or all_of_it > 2 * seconds):
+        is_over = spent > seconds or all_of_it > 2 * seconds or longest > limit.left
+        if curve.seconds and is_over:
             print(f"  {curve.problem}: no time left for {size}", flush=True)
             return
         took = np.inf
@@ -158,8 +191,14 @@ def by_least_squares(
         curve.devices = run.outcome.devices
 
 
-def trained(posed: Any, method: str, seconds: float, is_tiny: bool) -> Curve:
-    """One way on one problem; what goes wrong is written down."""
+def trained(
+    posed: Any,
+    method: str,
+    limit: Limit,
+    is_tiny: bool,
+    kept: Callable[[Curve], None] = lambda curve: None,
+) -> Curve:
+    """One way on one problem; what goes wrong is written down. `kept` gets it after each point."""
     points, true, _ = reference_of(posed.name)
 
     def error(networks: fb.Networks) -> float:
@@ -169,12 +208,13 @@ def trained(posed: Any, method: str, seconds: float, is_tiny: bool) -> Curve:
     if is_tiny:
         size = (posed.tiny,) if method == "least squares" else posed.tiny
     curve = Curve(posed.name, method, str(size) if isinstance(size, Size) else "")
+    curve.on_point = functools.partial(kept, curve)
     ways = dict(zip(METHODS, (by_gradients, by_natural, by_least_squares), strict=True))
     begin = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fb.TrainingWarning)  # errors say more here
-            ways[method](posed, size, curve, error, seconds)
+            ways[method](posed, size, curve, error, limit)
     except Exception as failure:  # the other ways are to be trained all the same
         curve.failed = f"{type(failure).__name__}: {failure}"
         print(f"  {posed.name}, {method}, failed: {curve.failed}", flush=True)
@@ -201,9 +241,11 @@ def written(path: Path | None, curves: Sequence[Curve], seconds: float) -> None:
         "jax": jax.__version__,
         "seconds": seconds,
         "references": {one: reference_of(one)[2] for one in {curve.problem for curve in curves}},
-        "curves": [asdict(curve) for curve in curves],
+        "curves": [curve.plain() for curve in curves],
     }
-    path.write_text(json.dumps(report, indent=1) + "\n")
+    beside = path.with_suffix(".part")  # so that there is always a whole file
+    beside.write_text(json.dumps(report, indent=1) + "\n")
+    beside.replace(path)
 
 
 def main() -> int:
@@ -212,6 +254,7 @@ def main() -> int:
     parser.add_argument("--problem", nargs="+", choices=PROBLEMS, default=[*PROBLEMS])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=[*METHODS])
     parser.add_argument("--seconds", type=float, default=60, help="of each method on each problem")
+    parser.add_argument("--total", type=float, default=np.inf, help="seconds of all of it")
     parser.add_argument("--json", type=Path, help="a file for all numbers, written as they come")
     parser.add_argument("--plot", type=Path, help="a file for the picture: .png or .svg")
     parser.add_argument("--draw", type=Path, help="draw what --json wrote, and train nothing")
@@ -224,10 +267,23 @@ def main() -> int:
         return 0
     jax.config.update("jax_enable_x64", True)
     curves: list[Curve] = []
+
+    def kept(curve: Curve) -> None:
+        written(given.json, [*curves, curve], given.seconds)
+
+    begin, ways = time.perf_counter(), len(given.problem) * len(given.methods)
     for name in given.problem:
         print(f"{PROBLEMS[name].title}: the reference is known to {reference_of(name)[2]:.0e}")
         for method in given.methods:
-            curves.append(trained(PROBLEMS[name], method, given.seconds, given.tiny))
+            now = time.perf_counter()
+            left = begin + given.total - now  # many ways need less than their share
+            if left < 0:
+                print(f"  {name}, {method}: no time left of {given.total:.0f} s", flush=True)
+                continue
+            share = min(left, 1.5 * left / (ways - len(curves)))
+            limit = Limit(min(given.seconds, 0.7 * share), now + share)
+            curve = trained(PROBLEMS[name], method, limit, given.tiny, kept)
+            curves.append(curve)
             written(given.json, curves, given.seconds)
     for curve in curves:
         best = f"{min(curve.errors):.2e}" if curve.errors else "no point"
@@ -238,7 +294,7 @@ def main() -> int:
     if given.plot is not None:
         from error_against_seconds_picture import draw
 
-        report = {"device": jax.devices()[0].device_kind, "curves": list(map(asdict, curves))}
+        report = {"device": jax.devices()[0].device_kind, "curves": [one.plain() for one in curves]}
         draw(given.plot, report)
     return 1 if any(curve.failed for curve in curves) else 0
 

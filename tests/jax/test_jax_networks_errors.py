@@ -56,6 +56,6 @@ def test_way_that_fails_is_written_down_and_the_others_are_trained(
 
 def test_training_ends_when_its_seconds_are_over():
     posed = problems.PROBLEMS["poisson"]
-    curve = example.trained(posed, "gradients", 0.2, is_tiny=True)
+    curve = example.trained(posed, "gradients", example.Limit(0.2), is_tiny=True)
     assert 0.2 <= curve.seconds[-1] < 5 and curve.failed == ""
     assert {"Adam", "L-BFGS"} == set(curve.parts) and curve.compile_seconds > 0
