@@ -519,6 +519,14 @@ _LU_SOLVE = Call(
     },
     batches=True,
 )
+# Of an identity.
+_LU_INVERSE = dataclasses.replace(
+    _LU_SOLVE,
+    alone={
+        "cpu": Alone(_qr_alone.ANY_ROWS, _lu_alone.inverse_on_cpu),
+        "cuda": Alone(_qr_alone.ANY_ROWS, _lu_alone.inverse_on_gpu),
+    },
+)
 _LU_CONDITION = Call("lu_condition", rule="i j, r c, p, m, r k, e -> l, v", empty=((1, 0), 0))
 _LU_FACTOR_IN_PLACE = Call(
     "lu_factor_in_place",
@@ -633,6 +641,11 @@ def lu_solve(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
     The backward errors by the norm and by components.
     """
     return _with_shared_factor(_LU_SOLVE, cut, adjoint=adjoint)
+
+
+def lu_inverse(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
+    """Likewise for b = I, which has to be given."""
+    return _with_shared_factor(_LU_INVERSE, cut, adjoint=adjoint)
 
 
 @functools.cache

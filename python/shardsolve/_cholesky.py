@@ -232,7 +232,8 @@ def inv(
 
     Of a Hermitian positive definite matrix (assume_a="pos", the default) Hermitian to the last bit,
     and the backward error is that of a probe vector. Of any square matrix (assume_a="gen", or a
-    LuFactor) it is solved for, column by column; the backward error is the worst column's.
+    LuFactor) on one device likewise, and as accurate as LAPACK's; on several devices it is solved
+    for, column by column, and refined; the backward error is the worst column's.
     Arguments, results and errors as in `solve`, but that a factor takes neither `tile` nor
     `overwrite_a`.
     """

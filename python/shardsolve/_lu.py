@@ -253,16 +253,17 @@ _factor = Compiled(factor_traced, 1, 2, overwriting=_factor_in_place)
 
 
 def _solve_with(
-    factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which
+    factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which, *, is_identity: bool = False
 ) -> tuple[jax.Array, Arrays]:
     """X, and (verdict, backward errors by the norm and, if the matrix is kept, by components)."""
     frozen = lax.stop_gradient(factor)
 
-    def run(right: jax.Array, which: Which) -> tuple[jax.Array, Arrays]:
+    def run(right: jax.Array, which: Which, is_identity: bool = False) -> tuple[jax.Array, Arrays]:
         columns = right[:, None] if right.ndim == 1 else right
         turned = jnp.conj(columns) if which.conjugate else columns
         kept = frozen._matrix is not None
-        solve = (_calls.lu_solve if kept else _calls.lu_solve_in_place)(cut, which.adjoint)
+        of_kept = _calls.lu_inverse if is_identity else _calls.lu_solve
+        solve = (of_kept if kept else _calls.lu_solve_in_place)(cut, which.adjoint)
         judge = frozen._matrix if kept else frozen._sketch
         x, verdict, errors = solve(frozen._slab, judge, frozen._rows, frozen._record, turned)
         x = jnp.conj(x) if which.conjugate else x
@@ -278,7 +279,7 @@ def _solve_with(
     x, rest = lax.custom_linear_solve(
         product,
         b if cut is None else cut.place(b),
-        lambda _, right: run(right, which),
+        lambda _, right: run(right, which, is_identity),
         transpose_solve=lambda _, right: run(right, which.transposed),
         has_aux=True,
     )
@@ -328,7 +329,8 @@ def _identity_like(factor: LuFactor, cut: Cut | None) -> jax.Array:
 
 @functools.partial(compiled, static_argnames=("cut",))
 def _inverse(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, Info]:
-    x, (verdict, error) = _solve_with(factor, _identity_like(factor, cut), cut, _WHICH[0])
+    identity = _identity_like(factor, cut)
+    x, (verdict, error) = _solve_with(factor, identity, cut, _WHICH[0], is_identity=True)
     return x, Info(verdict, error[0], jnp.full_like(error[0], NOT_KNOWN))
 
 
@@ -342,7 +344,8 @@ def _slogdet_of(cut: Cut | None) -> Callable[[LuFactor], tuple[jax.Array, jax.Ar
     def rule(primals, tangents):
         # d log det = tr(A^-1 dA); where there is no inverse, X is NaN
         sign, log = slogdet(*primals)
-        x, _ = _solve_with(primals[0], _identity_like(primals[0], cut), cut, _WHICH[1])
+        identity = _identity_like(primals[0], cut)
+        x, _ = _solve_with(primals[0], identity, cut, _WHICH[1], is_identity=True)
         tangent = tangents[0]._matrix
         change = jnp.sum(jnp.zeros_like(x) if tangent is None else x * tangent)
         if cut is not None and cut.inside and cut.axes:

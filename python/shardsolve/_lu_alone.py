@@ -32,6 +32,7 @@ from shardsolve._alone import (
     unless,
     words,
 )
+from shardsolve._eigh_alone import random_signs
 from shardsolve._records import EMPTY_LU, VERDICT_WORDS
 
 # Seconds of `solve` in `jit` beside jax.scipy's: bench/small.py, and the table in
@@ -39,7 +40,11 @@ from shardsolve._records import EMPTY_LU, VERDICT_WORDS
 MOST_ROWS_ON_CPU = 512
 MOST_ROWS_ON_GPU = 1024
 
+# Of U^-T, so that little of what is 0 in it is computed.
+_PANELS = 16
+
 # Units of rounding; see src/dense/lu/certified_solve.cpp.
+_GIVEN_UP_FROM = 10
 _REFINED_FROM = 4
 _REFINED_FROM_BY_COMPONENTS = 10
 
@@ -184,6 +189,63 @@ def solve_by_xla(
     errors = [jnp.max(one, axis=-1, initial=0) for one in (by_norm, by_components)]
     fine = made & (_growth_of(record) < u**-0.5) & jnp.all(fine, axis=-1)
     found = x, words(made, FINE), jnp.stack(errors, axis=-1).astype(jnp.finfo(b.dtype).dtype)
+    return unless(fine, found, usual, *given)
+
+
+def inverse_on_cpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
+    """What the call gives for b = I."""
+    few = given[1].shape[-1] <= MOST_ROWS_ON_CPU
+    return (solve_on_cpu if few else _inverse)(usual, *given, adjoint=adjoint)
+
+
+def inverse_on_gpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
+    """Likewise."""
+    few = given[1].shape[-1] <= MOST_ROWS_ON_GPU
+    return (solve_on_gpu if few else _inverse)(usual, *given, adjoint=adjoint)
+
+
+def _inverse(
+    usual: Usual,
+    slab: jax.Array,
+    a: jax.Array,
+    rows: jax.Array,
+    record: jax.Array,
+    identity: jax.Array,
+    *,
+    adjoint: bool,
+) -> Arrays:
+    """A^-1, or A^-H, by XLA's routines, of a factor that one device has made.
+
+    Unrefined, as LAPACK's. Its error is the largest entry of A X g - g for vectors of random signs
+    g, beside ||A|| ||X|| + 1: about the largest 2-norm of a row of A X - I.
+    """
+    given = slab, a, rows, record, identity
+    made = made_alone(record, a.shape[-1])
+    n = a.shape[-1]
+    left, upper = {"left_side": True}, {"lower": False, "unit_diagonal": True}
+    # U^T L^T P X = I, and U^-T is a lower triangle: each panel begins with its own rows.
+    width = max(-(-n // _PANELS), 1)
+    panels = []
+    for first in range(0, n, width):
+        own = identity[..., first:, first : first + width]
+        panel = lax.linalg.triangular_solve(slab[..., first:, first:], own, lower=True, **left)
+        above = [(0, 0)] * (panel.ndim - 2) + [(first, 0), (0, 0)]
+        panels.append(jnp.pad(panel, above))
+    z = lax.linalg.triangular_solve(slab, jnp.concatenate(panels, axis=-1), **left, **upper)
+    back = jnp.broadcast_to(jnp.argsort(rows, axis=-1)[..., None], z.shape)
+    x = jnp.take_along_axis(z, back, axis=-2)
+    g = random_signs(n).astype(a.dtype)
+    rest = jnp.matmul(a, jnp.matmul(x, g, **EXACT), **EXACT) - g
+    most = jnp.max(jnp.sqrt(jnp.mean(jnp.square(jnp.abs(rest)), axis=-1)), axis=-1)
+    norm = jnp.max(jnp.sum(jnp.abs(a), axis=-1), axis=-1)
+    of_x = jnp.max(jnp.sum(jnp.abs(x), axis=-1), axis=-1)
+    error = most / (norm * of_x + 1)
+    limit = _GIVEN_UP_FROM * jnp.finfo(a.dtype).eps / 2
+    fine = made & (_growth_of(record) < (jnp.finfo(a.dtype).eps / 2) ** -0.5)
+    fine &= is_in_range(norm) & is_in_range(of_x)
+    fine &= error <= limit  # not if it is NaN
+    errors = jnp.stack([error, error], axis=-1).astype(jnp.finfo(a.dtype).dtype)
+    found = adjoint_of(x) if adjoint else x, words(made, FINE), errors
     return unless(fine, found, usual, *given)
 
 

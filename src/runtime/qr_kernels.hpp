@@ -81,14 +81,15 @@ class QrKernels {
                     .flops = multiply_add<T> / 6.0 * product(g.rows(), g.rows(), g.rows())},
                    shift, g, verdict);
   }
-  /// q = q r^-1 for the upper triangle r.
-  void divide(Queue& queue, InWide r, Out q) const {
+  /// q = q r^-1 for the upper triangle r. `is_near`: r^H r is within 1/2 of I, so that products
+  /// with its inverse are as good.
+  void divide(Queue& queue, InWide r, Out q, bool is_near = false) const {
     require(r.rows() == r.columns() && q.columns() == r.rows(), "divide");
     if (!q.empty()) {
       do_divide(queue,
                 {.name = "divide",
                  .flops = 0.5 * multiply_add<T> * product(q.rows(), q.columns(), q.columns())},
-                r, q);
+                r, q, is_near);
     }
   }
   /// a = Q R by reflectors: the k = min(m, n) columns of Q in place of the first columns of a, R in
@@ -131,7 +132,8 @@ class QrKernels {
   virtual void do_gram(Queue& queue, const WorkInfo& info, In a, OutWide g) const = 0;
   virtual void do_gram_factor(Queue& queue, const WorkInfo& info, double shift, OutWide g,
                               std::int64_t* verdict) const = 0;
-  virtual void do_divide(Queue& queue, const WorkInfo& info, InWide r, Out q) const = 0;
+  virtual void do_divide(Queue& queue, const WorkInfo& info, InWide r, Out q,
+                         bool is_near) const = 0;
   virtual void do_reflect(Queue& queue, const WorkInfo& info, Out a, OutWide r) const = 0;
   virtual void do_singular_values(Queue& queue, const WorkInfo& info, OutWide a, double* s,
                                   OutWide u, OutWide vh, std::int64_t* verdict) const = 0;

@@ -64,10 +64,11 @@ class GpuQrKernels final : public runtime::QrKernels<T> {
     kernels().gram_factor(gpu_->queue(), shift, g_there.view(), verdict_there.view().data());
     fetch(g_there, verdict_there);
   }
-  void do_divide(Queue& /*queue*/, const WorkInfo& /*info*/, InWide r, Out q) const override {
+  void do_divide(Queue& /*queue*/, const WorkInfo& /*info*/, InWide r, Out q,
+                 bool is_near) const override {
     OnGpu r_there(*gpu_, r);
     OnGpu q_there(*gpu_, q);
-    kernels().divide(gpu_->queue(), r_there.view(), q_there.view());
+    kernels().divide(gpu_->queue(), r_there.view(), q_there.view(), is_near);
     fetch(q_there);
   }
   void do_reflect(Queue& /*queue*/, const WorkInfo& /*info*/, Out a, OutWide r) const override {

@@ -45,9 +45,10 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
   }
   void do_swap_rows(Queue& /*queue*/, const WorkInfo& /*info*/, std::int64_t first,
                     const std::int64_t* places, std::int64_t count, Out a) const override {
+    std::vector<std::uint32_t> scratch(Own::swap_scratch / sizeof(std::uint32_t));
     for (std::int64_t done = 0; done < count; done += Own::max_swaps) {
       Own::swap_rows(nullptr, first + done, places + done, std::min(Own::max_swaps, count - done),
-                     elements(a.block(done, 0, a.rows() - done, a.columns())));
+                     elements(a.block(done, 0, a.rows() - done, a.columns())), scratch.data());
     }
   }
   /// On a GPU products and solves are cuBLAS's work.

@@ -93,8 +93,9 @@ class EmulatedQrKernels final : public runtime::QrKernels<T> {
     Small::choose_factor(nullptr, elements(plain.view()), elements(shifted.view()), found,
                          elements(g), verdict);
   }
-  void do_divide(Queue& queue, const WorkInfo& /*info*/, InWide r, Out q) const override {
-    host_.divide(queue, r, q);
+  void do_divide(Queue& queue, const WorkInfo& /*info*/, InWide r, Out q,
+                 bool is_near) const override {
+    host_.divide(queue, r, q, is_near);
   }
   void do_reflect(Queue& /*queue*/, const WorkInfo& /*info*/, Out a, OutWide r) const override {
     std::vector<Element<Wide>> scales(static_cast<std::size_t>(r.rows()));

@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -213,19 +214,26 @@ TYPED_TEST_P(LuKernelsTest, Panel_WithWhatIsNoNumber_SaysWhere) {
 
 TYPED_TEST_P(LuKernelsTest, SwapRows_InTurn_IsWhatItSays) {
   using T = typename TypeParam::Dtype;
-  const DenseMatrix<T> a = right_hand_sides<T>(9, 4);
-  const std::vector<std::int64_t> places{12, 11, 18, 13};
-  DenseMatrix<T> expected = a;
-  for (std::int64_t j = 0; j < 4; ++j) {
-    for (std::int64_t c = 0; c < 4; ++c) {
-      std::swap(expected(j, c), expected(places[static_cast<std::size_t>(j)] - 10, c));
+  // Few columns and many, which kernels do in different ways; rows that meet each other again.
+  for (const auto& [rows, columns, count] :
+       {std::array<std::int64_t, 3>{9, 4, 4}, {90, 1100, 70}, {90, 7, 70}}) {
+    const DenseMatrix<T> a = right_hand_sides<T>(rows, columns);
+    std::vector<std::int64_t> places{12, 11, 18, 13};
+    for (std::int64_t j = 4; j < count; ++j) {
+      places.push_back(10 + j + (7 * j * j + 3) % (rows - j));
     }
+    DenseMatrix<T> expected = a;
+    for (std::int64_t j = 0; j < count; ++j) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        std::swap(expected(j, c), expected(places[static_cast<std::size_t>(j)] - 10, c));
+      }
+    }
+    Embedded<T> swapped(a);
+    this->kernels_.swap_rows(this->queue_, 10, places.data(), count, swapped.view());
+    this->finish();
+    EXPECT_TRUE(swapped.value() == expected);
+    EXPECT_TRUE(swapped.frame_intact());
   }
-  Embedded<T> swapped(a);
-  this->kernels_.swap_rows(this->queue_, 10, places.data(), 4, swapped.view());
-  this->finish();
-  EXPECT_TRUE(swapped.value() == expected);
-  EXPECT_TRUE(swapped.frame_intact());
 }
 
 /// U12 by itself: a solve, not a product with an inverse, which would bring in cond(L).

@@ -201,13 +201,41 @@ TYPED_TEST_P(QrKernelsTest, Divide_ByATriangle_IsUndoneByIt) {
     }
     r(j, j) = 2.0;
   }
-  const DenseMatrix<T> a = right_hand_sides<T>(40, n, 3);
+  for (const auto& [rows, is_near] : {std::pair{40, false}, {4100, false}, {4100, true}}) {
+    const DenseMatrix<T> a = right_hand_sides<T>(rows, n, 3);
+    DenseMatrix<T> q = a;
+    this->kernels().divide(this->queue(), r.view(), q.view(), is_near);
+    this->finish();
+    const DenseMatrix<Wide> back =
+        reference::matmul(reference::Op::none, widened<Wide>(q), reference::Op::none, r);
+    EXPECT_LE(distance(back, widened<Wide>(a)), 400 * unit_roundoff<T>);
+  }
+}
+
+TYPED_TEST_P(QrKernelsTest, Divide_ByATriangleOfLargeCondition_IsAsGoodAsASolve) {
+  using T = typename TypeParam::Dtype;
+  using Wide = WideOf<T>;
+  constexpr std::int64_t n = 40;
+  DenseMatrix<Wide> r(n, n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      r(i, j) = -0.4;
+    }
+    r(j, j) = 1.0;  // the inverse has entries of 0.4 * 1.4^38 = 1.4e5
+  }
+  const DenseMatrix<T> a = right_hand_sides<T>(4100, n, 3);
   DenseMatrix<T> q = a;
   this->kernels().divide(this->queue(), r.view(), q.view());
   this->finish();
+  double largest = 0.0;
+  for (std::int64_t i = 0; i < q.rows(); ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      largest = std::max(largest, static_cast<double>(std::abs(q(i, j))));
+    }
+  }
   const DenseMatrix<Wide> back =
       reference::matmul(reference::Op::none, widened<Wide>(q), reference::Op::none, r);
-  EXPECT_LE(distance(back, widened<Wide>(a)), 400 * unit_roundoff<T>);
+  EXPECT_LE(distance(back, widened<Wide>(a)), 40 * unit_roundoff<T> * largest);
 }
 
 TYPED_TEST_P(QrKernelsTest, Reflect_OfFewRowsOrMany_IsAFactorisation) {
@@ -346,7 +374,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     Gram_OfManyRowsAndColumns_IsExactOfIntegers, AdjointProduct_OfManyRows_IsThatOfTheDefinition,
     GramFactor_SaysHowFarFromTheIdentityItsMatrixIs, GramFactor_OfMoreThanABlock_IsCholeskys,
     SingularValues_OfColumnsThatDepend_HaveUnitaryPartners, Divide_ByATriangle_IsUndoneByIt,
-    Reflect_OfFewRowsOrMany_IsAFactorisation, SingularValues_OfASquareMatrix_Descend,
-    ColumnSizes_BeyondTheRangeOfSquares_AreThere, ColumnSizes_OfManyRows_AreOfAll);
+    Divide_ByATriangleOfLargeCondition_IsAsGoodAsASolve, Reflect_OfFewRowsOrMany_IsAFactorisation,
+    SingularValues_OfASquareMatrix_Descend, ColumnSizes_BeyondTheRangeOfSquares_AreThere,
+    ColumnSizes_OfManyRows_AreOfAll);
 
 }  // namespace shardsolve::testing::qr_kernels

@@ -71,7 +71,7 @@ class Passes {
     }
     const GramVerdict verdict = agreed_verdict();
     if (verdict != GramVerdict::broken) {
-      apply(g);
+      apply(g, verdict == GramVerdict::near);
     }
     return verdict;
   }
@@ -96,9 +96,9 @@ class Passes {
   const runtime::Kernels<Wide>& wide() const { return rank_.kernels<Wide>(); }
 
   /// Q = Q r^-1 and R = r R, for the r that the first rank has.
-  void apply(MatrixView<Wide> r) {
+  void apply(MatrixView<Wide> r, bool is_near) {
     from_first(rank_, r);
-    kernels_.divide(rank_.update(), r, q_);
+    kernels_.divide(rank_.update(), r, q_, is_near);
     if (rank_.index() == 0) {
       multiply(r);
     }

@@ -32,8 +32,9 @@ struct LuDeviceKernels {
 
   /// Swaps that are made at once.
   static constexpr std::int64_t max_swaps = 512;
+  static constexpr std::size_t swap_scratch = 2 * max_swaps * sizeof(std::uint32_t);
   static void swap_rows(cudaStream_t stream, std::int64_t first, const std::int64_t* places,
-                        std::int64_t count, Out a);
+                        std::int64_t count, Out a, void* scratch);
 
   static void upper_max(cudaStream_t stream, std::int64_t first, In a, double* target);
   static void transpose(cudaStream_t stream, In source, Out target);

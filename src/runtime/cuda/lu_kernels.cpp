@@ -60,11 +60,12 @@ template <Scalar T>
 void CudaLuKernels<T>::do_swap_rows(Queue& queue, const WorkInfo& info, std::int64_t first,
                                     const std::int64_t* places, std::int64_t count, Out a) const {
   CudaQueue& cuda = as_cuda(queue);
+  void* const scratch = cuda.scratch(OwnLu<T>::swap_scratch);
   cuda.launch(info, [&] {
     for (std::int64_t done = 0; done < count; done += OwnLu<T>::max_swaps) {
       OwnLu<T>::swap_rows(cuda.stream(), first + done, places + done,
                           std::min(OwnLu<T>::max_swaps, count - done),
-                          elements(a.block(done, 0, a.rows() - done, a.columns())));
+                          elements(a.block(done, 0, a.rows() - done, a.columns())), scratch);
     }
   });
 }

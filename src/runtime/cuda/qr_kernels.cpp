@@ -18,11 +18,16 @@ using OwnQr = QrDeviceKernels<Element<T>>;
 template <Scalar T>
 using OwnSmall = SmallQrDeviceKernels<Element<WideOf<T>>>;
 
-/// Rows of the pieces that tall products are made of, at least, and their number at most.
+/// Rows of the pieces that tall products are made of, at least; and tiles of 64 x 64 sums that all
+/// of them are to have.
 constexpr std::int64_t rows_of_a_piece = 1024;
-constexpr std::int64_t max_pieces = 256;
+constexpr std::int64_t tiles_of_products = 256;
 /// Columns of Gram matrices that are made at a time: of others their lower triangles would be.
 constexpr std::int64_t gram_columns = 256;
+
+/// Columns of the blocks of a triangle that is divided by, and rows from which on that is done.
+constexpr std::int64_t divide_columns = 128;
+constexpr std::int64_t least_rows_by_blocks = 4096;
 
 /// Columns of the blocks that Gram matrices are factored by.
 constexpr std::int64_t gram_block = wide_panel_block;
@@ -62,8 +67,11 @@ void CudaQrKernels<T>::add_tall_product(CudaQueue& queue, InWide left, InWide ri
   const std::int64_t size = target.rows() * target.columns();
   const std::int64_t room = std::max<std::int64_t>(
       static_cast<std::int64_t>(bytes) / (size * std::int64_t{sizeof(Wide)}), 1);
+  const auto in_tiles = [](std::int64_t count) { return (count + 63) / 64; };
+  const std::int64_t wanted =
+      tiles_of_products / (in_tiles(target.rows()) * in_tiles(target.columns()));
   const std::int64_t pieces =
-      std::clamp(left.rows() / rows_of_a_piece, std::int64_t{1}, std::min(room, max_pieces));
+      std::clamp(std::min(wanted, left.rows() / rows_of_a_piece), std::int64_t{1}, room);
   const std::int64_t rows = left.rows() / pieces;
   const OutWide first(products, target.rows(), target.columns());
   const auto multiply = [&](std::int64_t row, std::int64_t count, Wide keep, std::int64_t at_once) {
@@ -198,13 +206,59 @@ void CudaQrKernels<T>::do_gram_factor(Queue& queue, const WorkInfo& info, double
   });
 }
 
+// A solve by cuBLAS takes four times as long as the products that it could be. A block's correction
+// is that of panel_products.hpp; it needs an inverse with some digits, which shifts see to in
+// double precision.
 template <Scalar T>
-void CudaQrKernels<T>::do_divide(Queue& queue, const WorkInfo& /*info*/, InWide r, Out q) const {
+void CudaQrKernels<T>::divide_by_blocks(CudaQueue& queue, In r, Out q, bool corrected) const {
+  const std::int64_t n = r.columns();
+  const std::int64_t width = std::min(divide_columns, n);
+  const auto room = static_cast<std::int64_t>(own_scratch / sizeof(T)) / width - n;
+  const std::int64_t at_once = std::min(std::max(room, width), q.rows());
+  const Out inverses(scratch_of<T>(queue, bytes_of<T>((n + at_once) * width)), width, n);
+  for (std::int64_t begin = 0; begin < n; begin += width) {
+    const std::int64_t count = std::min(width, n - begin);
+    const Out inverse = inverses.block(0, begin, count, count);
+    base_.identity(queue, inverse);
+    base_.trsm(queue, Side::right, Triangle::upper, Op::none, r.block(begin, begin, count, count),
+               inverse);
+  }
+  const auto multiply = [&](T factor, In a, In b, T keep, Out c) {
+    base_.gemm(queue, Op::none, Op::none, factor, a, b, keep, c);
+  };
+  for (std::int64_t row = 0; row < q.rows(); row += at_once) {
+    const Out some = row_range(q, row, std::min(at_once, q.rows() - row));
+    for (std::int64_t begin = 0; begin < n; begin += width) {
+      const std::int64_t count = std::min(width, n - begin);
+      const In inverse = inverses.block(0, begin, count, count);
+      const Out own = some.columns_from(begin, count);
+      const Out found(inverses.data() + n * width, some.rows(), count);
+      if (begin > 0) {
+        multiply(T{-1}, some.columns_from(0, begin), r.block(0, begin, begin, count), T{1}, own);
+      }
+      multiply(T{1}, own, inverse, T{0}, found);
+      if (corrected) {
+        multiply(T{-1}, found, r.block(begin, begin, count, count), T{1}, own);
+        multiply(T{1}, own, inverse, T{1}, found);
+      }
+      base_.copy(queue, found, own);
+    }
+  }
+}
+
+template <Scalar T>
+void CudaQrKernels<T>::do_divide(Queue& queue, const WorkInfo& /*info*/, InWide r, Out q,
+                                 bool is_near) const {
+  CudaQueue& cuda = as_cuda(queue);
   if constexpr (std::is_same_v<T, Wide>) {
-    base_.trsm(queue, Side::right, Triangle::upper, Op::none, r, q);
+    if (q.rows() >= least_rows_by_blocks) {
+      divide_by_blocks(cuda, r, q, !is_near);
+    } else {
+      base_.trsm(queue, Side::right, Triangle::upper, Op::none, r, q);
+    }
   } else {
     const std::int64_t n = r.columns();
-    const Out narrow(scratch_of<T>(as_cuda(queue), bytes_of<T>(n * n)), n, n);
+    const Out narrow(scratch_of<T>(cuda, bytes_of<T>(n * n)), n, n);
     base_.convert(queue, r, narrow);
     base_.trsm(queue, Side::right, Triangle::upper, Op::none, narrow, q);
   }
@@ -226,10 +280,17 @@ void CudaQrKernels<T>::do_singular_values(Queue& queue, const WorkInfo& info, Ou
   CudaQueue& cuda = as_cuda(queue);
   void* const scratch =
       scratch_of<std::byte>(cuda, OwnSmall<T>::singular_values_scratch(a.columns()));
+  // Of a^H = v diag(s) u^H: rows of a triangle are closer to orthogonal than its columns, so fewer
+  // rotations are needed (K. Veselic, V. Hari, Numer. Math. 56 (1990) 627).
+  wide_.conjugate_transpose(queue, a, vh);
+  wide_.copy(queue, vh, a);
   cuda.launch(info, [&] {
     OwnSmall<T>::singular_values(cuda.stream(), elements(a), s, elements(u), elements(vh), verdict,
                                  scratch);
   });
+  wide_.conjugate_transpose(queue, u, a);
+  wide_.conjugate_transpose(queue, vh, u);
+  wide_.copy(queue, a, vh);
 }
 
 template <Scalar T>

@@ -28,7 +28,7 @@ class CudaQrKernels final : public QrKernels<T> {
   /// Factors both with and without the shift: which one counts is decided on the device.
   void do_gram_factor(Queue& queue, const WorkInfo& info, double shift, OutWide g,
                       std::int64_t* verdict) const override;
-  void do_divide(Queue& queue, const WorkInfo& info, InWide r, Out q) const override;
+  void do_divide(Queue& queue, const WorkInfo& info, InWide r, Out q, bool is_near) const override;
   void do_reflect(Queue& queue, const WorkInfo& info, Out a, OutWide r) const override;
   void do_singular_values(Queue& queue, const WorkInfo& info, OutWide a, double* s, OutWide u,
                           OutWide vh, std::int64_t* verdict) const override;
@@ -48,6 +48,9 @@ class CudaQrKernels final : public QrKernels<T> {
   /// already; b may have no columns. `scratch`: own_scratch bytes, or more if `least` is.
   template <class Work>
   void in_wide_parts(CudaQueue& queue, In a, In b, std::size_t least, Work work) const;
+
+  /// q = q r^-1 by inverses of blocks on the diagonal of r; `corrected`: as good as a solve.
+  void divide_by_blocks(CudaQueue& queue, In r, Out q, bool corrected) const;
 
   CudaKernels<T> base_;
   CudaKernels<Wide> wide_;

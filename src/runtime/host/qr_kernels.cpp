@@ -107,7 +107,8 @@ void HostQrKernels<T>::do_gram_factor(Queue& queue, const WorkInfo& info, double
 }
 
 template <Scalar T>
-void HostQrKernels<T>::do_divide(Queue& queue, const WorkInfo& info, InWide r, Out q) const {
+void HostQrKernels<T>::do_divide(Queue& queue, const WorkInfo& info, InWide r, Out q,
+                                 bool /*is_near*/) const {
   launch(queue, info, {Operand(r, Operand::Part::upper)}, {q}, [=] { divide<T>(r, q); });
 }
 

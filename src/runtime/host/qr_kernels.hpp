@@ -22,7 +22,7 @@ class HostQrKernels : public QrKernels<T> {
   void do_gram(Queue& queue, const WorkInfo& info, In a, OutWide g) const override;
   void do_gram_factor(Queue& queue, const WorkInfo& info, double shift, OutWide g,
                       std::int64_t* verdict) const override;
-  void do_divide(Queue& queue, const WorkInfo& info, InWide r, Out q) const override;
+  void do_divide(Queue& queue, const WorkInfo& info, InWide r, Out q, bool is_near) const override;
   void do_reflect(Queue& queue, const WorkInfo& info, Out a, OutWide r) const override;
   void do_singular_values(Queue& queue, const WorkInfo& info, OutWide a, double* s, OutWide u,
                           OutWide vh, std::int64_t* verdict) const override;

@@ -13,58 +13,93 @@ constexpr int threads = 256;
 
 /// Swaps in turn are one exchange of rows: those from 0 to `count` and those that they were swapped
 /// with. A thread follows from the last swap to the first where what its row ends with has stood.
+/// Of few columns each block does so by itself; of many it would take longer than to move the rows,
+/// and is done once.
 constexpr int swap_threads = 512;
 constexpr int lanes = 32;
 constexpr int together = 4;
-constexpr std::int64_t max_blocks = 1024;
+constexpr std::int64_t few_blocks = 256;
+constexpr auto nowhere = ~std::uint32_t{0};
+
+/// Two rows that a thread has, and where what they end with has stood.
+struct Moves {
+  std::uint32_t to[2] = {nowhere, nowhere};
+  std::uint32_t from[2] = {nowhere, nowhere};
+
+  /// Of row `number` of those from 0 to `count`, and the one that it was swapped with.
+  __device__ Moves(int number, const std::uint32_t* swapped_with, int count) {
+    if (number < count) {
+      to[0] = static_cast<std::uint32_t>(number);
+      const std::uint32_t other = swapped_with[number];
+      to[1] = other >= static_cast<std::uint32_t>(count) ? other : nowhere;
+    }
+  }
+  __device__ void follow(const std::uint32_t* swapped_with, int count) {
+    from[0] = to[0];
+    from[1] = to[1];
+#pragma unroll 8
+    for (auto j = static_cast<std::uint32_t>(count); j-- > 0;) {
+      const std::uint32_t other = swapped_with[j];
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        from[k] = from[k] == j ? other : from[k] == other ? j : from[k];
+      }
+    }
+  }
+};
+
+__device__ void take_places(std::int64_t first, const std::int64_t* places, int count,
+                            std::uint32_t* swapped_with) {
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) {
+    swapped_with[i] = static_cast<std::uint32_t>(places[i] - first);
+  }
+  __syncthreads();
+}
+
+/// A warp a block, as a multiprocessor has much to do for one.
+__global__ void __launch_bounds__(lanes)
+    follow_swaps(std::int64_t first, const std::int64_t* places, int count, std::uint32_t* from) {
+  auto* const swapped_with = &dynamic_shared<std::uint32_t>();
+  take_places(first, places, count, swapped_with);
+  const int number = static_cast<int>(blockIdx.x * lanes + threadIdx.x);
+  Moves moves(number, swapped_with, count);
+  moves.follow(swapped_with, count);
+  from[number] = moves.from[0];
+  from[swap_threads + number] = moves.from[1];
+}
 
 template <class E>
 __global__ void __launch_bounds__(swap_threads)
-    exchange_rows(std::int64_t first, const std::int64_t* places, int count, DeviceMatrix<E> a,
-                  std::int64_t columns_a_block) {
+    exchange_rows(std::int64_t first, const std::int64_t* places, int count,
+                  const std::uint32_t* from, DeviceMatrix<E> a) {
   auto* const swapped_with = &dynamic_shared<std::uint32_t>();
-  constexpr auto nowhere = ~std::uint32_t{0};
   const int thread = static_cast<int>(threadIdx.x);
-  if (thread < count) {
-    swapped_with[thread] = static_cast<std::uint32_t>(places[thread] - first);
+  take_places(first, places, count, swapped_with);
+  Moves moves(thread, swapped_with, count);
+  if (from == nullptr) {
+    moves.follow(swapped_with, count);
+  } else {
+    moves.from[0] = from[thread];
+    moves.from[1] = from[swap_threads + thread];
   }
-  __syncthreads();
-  std::uint32_t to[2] = {nowhere, nowhere};
-  if (thread < count) {
-    to[0] = static_cast<std::uint32_t>(thread);
-    to[1] =
-        swapped_with[thread] >= static_cast<std::uint32_t>(count) ? swapped_with[thread] : nowhere;
-  }
-  std::uint32_t from[2] = {to[0], to[1]};
-#pragma unroll 8
-  for (auto j = static_cast<std::uint32_t>(count); j-- > 0;) {
-    const std::uint32_t other = swapped_with[j];
+  const std::int64_t column = std::int64_t{blockIdx.x} * together;
+  E values[2][together];
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      from[k] = from[k] == j ? other : from[k] == other ? j : from[k];
-    }
-  }
-  const std::int64_t begin = blockIdx.x * columns_a_block;
-  const std::int64_t end = min(begin + columns_a_block, a.columns);
-  for (std::int64_t column = begin; column < end; column += together) {
-    E values[2][together];
+  for (int k = 0; k < 2; ++k) {
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
-#pragma unroll
-      for (int c = 0; c < together; ++c) {
-        if (to[k] != nowhere && from[k] != to[k] && column + c < end) {
-          values[k][c] = a(from[k], column + c);
-        }
+    for (int c = 0; c < together; ++c) {
+      if (moves.from[k] != moves.to[k] && column + c < a.columns) {
+        values[k][c] = a(moves.from[k], column + c);
       }
     }
-    __syncthreads();
+  }
+  __syncthreads();
 #pragma unroll
-    for (int k = 0; k < 2; ++k) {
+  for (int k = 0; k < 2; ++k) {
 #pragma unroll
-      for (int c = 0; c < together; ++c) {
-        if (to[k] != nowhere && from[k] != to[k] && column + c < end) {
-          a(to[k], column + c) = values[k][c];
-        }
+    for (int c = 0; c < together; ++c) {
+      if (moves.from[k] != moves.to[k] && column + c < a.columns) {
+        a(moves.to[k], column + c) = values[k][c];
       }
     }
   }
@@ -108,13 +143,20 @@ __global__ void __launch_bounds__(side* lines)
 
 template <class E>
 void LuDeviceKernels<E>::swap_rows(cudaStream_t stream, std::int64_t first,
-                                   const std::int64_t* places, std::int64_t count, Out a) {
+                                   const std::int64_t* places, std::int64_t count, Out a,
+                                   void* scratch) {
   static_assert(max_swaps == swap_threads);
-  const std::int64_t each = std::max(divide_up(a.columns(), max_blocks), std::int64_t{together});
-  launch(stream, &exchange_rows<E>, divide_up(a.columns(), each),
-         {dim3(static_cast<unsigned>(divide_up(count, lanes) * lanes)),
-          sizeof(std::uint32_t) * max_swaps},
-         first, places, static_cast<int>(count), device(a), each);
+  constexpr std::size_t shared = sizeof(std::uint32_t) * max_swaps;
+  const std::int64_t warps = divide_up(count, lanes);
+  const std::int64_t blocks = divide_up(a.columns(), together);
+  auto* const from = blocks > few_blocks ? static_cast<std::uint32_t*>(scratch) : nullptr;
+  if (from != nullptr) {
+    launch(stream, &follow_swaps, warps, {dim3(lanes), shared}, first, places,
+           static_cast<int>(count), from);
+  }
+  launch(stream, &exchange_rows<E>, blocks, {dim3(static_cast<unsigned>(warps * lanes)), shared},
+         first, places, static_cast<int>(count), static_cast<const std::uint32_t*>(from),
+         device(a));
 }
 
 template <class E>
@@ -133,7 +175,7 @@ void LuDeviceKernels<E>::transpose(cudaStream_t stream, In source, Out target) {
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                               \
   template void LuDeviceKernels<E>::swap_rows(cudaStream_t, std::int64_t, const std::int64_t*,  \
-                                              std::int64_t, Out);                               \
+                                              std::int64_t, Out, void*);                        \
   template void LuDeviceKernels<E>::choose_columns(cudaStream_t, In, const std::int64_t*, Out); \
   template void LuDeviceKernels<E>::transpose(cudaStream_t, In, Out);
 

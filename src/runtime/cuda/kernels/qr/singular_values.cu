@@ -1,9 +1,11 @@
 /// Singular values of a small matrix by rotations of its columns (one-sided Jacobi; J. Demmel,
-/// K. Veselic, SIAM J. Matrix Anal. Appl. 13 (1992) 1204): A V = U diag(s). All sweeps are enqueued
-/// at once; those after convergence do nothing.
+/// K. Veselic, SIAM J. Matrix Anal. Appl. 13 (1992) 1204): A V = U diag(s). All sweeps are one
+/// kernel, whose blocks meet after each round of disjoint pairs.
+#include "runtime/cuda/kernels/meeting.cuh"
 #include "runtime/cuda/kernels/qr/reflections.cuh"
 #include "runtime/cuda/qr_device_kernels.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -20,10 +22,11 @@ template <class E>
 struct Work {
   E* scales;
   double* norms;
-  double* unit;           // one: what `a` was multiplied by
-  std::int64_t* order;    // which column is the largest, and so on
-  std::int64_t* ended;    // one
-  std::int64_t* rotated;  // one
+  double* unit;             // one: what `a` was multiplied by
+  std::int64_t* order;      // which column is the largest, and so on
+  std::int64_t* ended;      // one
+  std::int64_t* rotated;    // of each sweep: whether there was a rotation
+  std::uint32_t* arrivals;  // of blocks that meet
 };
 
 template <class E>
@@ -38,7 +41,10 @@ __global__ void __launch_bounds__(qr::threads) begin_sweeps(DeviceMatrix<E> a, W
   if (threadIdx.x == 0) {
     *work.unit = isfinite(size) ? to_unit_size(size) : size;  // then nothing converges
     *work.ended = isfinite(size) ? 0 : 2;
-    *work.rotated = 0;
+    *work.arrivals = 0;
+  }
+  for (int sweep = static_cast<int>(threadIdx.x); sweep < max_sweeps; sweep += qr::threads) {
+    work.rotated[sweep] = 0;
   }
 }
 
@@ -65,46 +71,44 @@ template <class E>
 __device__ void rotate(DeviceMatrix<E> a, std::int64_t p, std::int64_t q, double s, double t,
                        E phase) {
   for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
-    const E x = a(i, p);
-    const E y = product_of(a(i, q), phase);
-    a(i, p) = sum_of(x, scaled(sum_of(y, scaled(x, t)), -s));
-    a(i, q) = sum_of(y, scaled(sum_of(x, scaled(y, -t)), s));
+    const E x = load_fresh(&a(i, p));
+    const E y = product_of(load_fresh(&a(i, q)), phase);
+    store_through(&a(i, p), sum_of(x, scaled(sum_of(y, scaled(x, t)), -s)));
+    store_through(&a(i, q), sum_of(y, scaled(sum_of(x, scaled(y, -t)), s)));
   }
 }
 
-/// A round of a tournament, in which no column is in two pairs: a block has a pair. Columns keep
-/// their places: with the larger one in front each time, 500 columns took 30 sweeps in place of 11.
+/// A pair of a round of a tournament, in which no column is in two pairs, and whether there was
+/// something to rotate. Columns keep their places: with the larger one in front each time, 500
+/// columns took 30 sweeps in place of 11.
 template <class E>
-__global__ void __launch_bounds__(qr::threads)
-    rotate_pairs(DeviceMatrix<E> a, DeviceMatrix<E> v, std::int64_t round, double tolerance,
-                 Work<E> work) {
-  if (*work.ended != 0) {
-    return;
-  }
+__device__ bool rotate_pair(DeviceMatrix<E> a, DeviceMatrix<E> v, std::int64_t round,
+                            std::int64_t place, double tolerance) {
   const std::int64_t n = a.columns;
   const std::int64_t others = n - 1 + n % 2;
-  const std::int64_t place = blockIdx.x;
   const std::int64_t one = place == 0 ? others : (round + place) % others;
   const std::int64_t two = (round + others - place) % others;
   const std::int64_t p = one < two ? one : two;
   const std::int64_t q = one < two ? two : one;
   if (q >= n) {
-    return;
+    return false;
   }
   double of_p = 0;
   double of_q = 0;
   E both = from_real<E>(0);
   for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
-    of_p += square(a(i, p));
-    of_q += square(a(i, q));
-    both = add_product_conjugate(both, a(i, q), a(i, p));
+    const E x = load_fresh(&a(i, p));
+    const E y = load_fresh(&a(i, q));
+    of_p += square(x);
+    of_q += square(y);
+    both = add_product_conjugate(both, y, x);
   }
   of_p = qr::block_sum(of_p);
   of_q = qr::block_sum(of_q);
   both = qr::block_sum(both);
   const double size = qr::modulus(both);
   if (of_p < no_column || of_q < no_column || !(size > tolerance * (sqrt(of_p) * sqrt(of_q)))) {
-    return;
+    return false;
   }
   const double zeta = (of_q - of_p) / (2 * size);
   const double most = fabs(zeta);
@@ -115,17 +119,35 @@ __global__ void __launch_bounds__(qr::threads)
   const E phase = direction(conjugate(both), size);
   rotate(a, p, q, s, s / (1 + c), phase);
   rotate(v, p, q, s, s / (1 + c), phase);
-  if (threadIdx.x == 0) {
-    *work.rotated = 1;
-  }
+  return true;
 }
 
+/// Sweeps until one has nothing to rotate. Blocks take pairs in turn; what another one has written
+/// is there when they have met.
 template <class E>
-__global__ void end_sweep(Work<E> work) {
-  if (*work.ended == 0 && *work.rotated == 0) {
-    *work.ended = 1;
+__global__ void __launch_bounds__(qr::threads)
+    sweep_columns(DeviceMatrix<E> a, DeviceMatrix<E> v, double tolerance, Work<E> work) {
+  if (*work.ended != 0) {
+    return;
   }
-  *work.rotated = 0;
+  const std::int64_t n = a.columns;
+  std::uint32_t meetings = 0;
+  for (int sweep = 0; sweep < max_sweeps; ++sweep) {
+    for (std::int64_t round = 0; round < n - 1 + n % 2; ++round) {
+      for (std::int64_t place = blockIdx.x; place < (n + 1) / 2; place += gridDim.x) {
+        if (rotate_pair(a, v, round, place, tolerance) && threadIdx.x == 0) {
+          store_through(work.rotated + sweep, std::int64_t{1});
+        }
+      }
+      meet(work.arrivals, gridDim.x, ++meetings);
+    }
+    if (load_fresh(work.rotated + sweep) == 0) {
+      if (blockIdx.x == 0 && threadIdx.x == 0) {
+        *work.ended = 1;
+      }
+      return;
+    }
+  }
 }
 
 template <class E>
@@ -202,7 +224,7 @@ __global__ void __launch_bounds__(qr::threads) turn_columns(DeviceMatrix<E> u, W
 template <class E>
 std::size_t SmallQrDeviceKernels<E>::singular_values_scratch(std::int64_t n) {
   return static_cast<std::size_t>(n) * (sizeof(E) + sizeof(double) + sizeof(std::int64_t)) +
-         sizeof(double) + 2 * sizeof(std::int64_t);
+         sizeof(double) + (max_sweeps + 2) * sizeof(std::int64_t);
 }
 
 template <class E>
@@ -217,17 +239,14 @@ void SmallQrDeviceKernels<E>::singular_values(cudaStream_t stream, Out a, double
   work.order = reinterpret_cast<std::int64_t*>(work.unit + 1);
   work.ended = work.order + n;
   work.rotated = work.ended + 1;
+  work.arrivals = reinterpret_cast<std::uint32_t*>(work.rotated + max_sweeps);
   // V is in u until its adjoint is stored.
   launch(stream, &begin_sweeps<E>, 1, block, device(a), work);
   launch(stream, &scale_to_unit<E>, n, block, device(a), device(u), work);
   const double tolerance = sqrt(static_cast<double>(n)) * 0x1p-52;
-  for (int sweep = 0; sweep < max_sweeps; ++sweep) {
-    for (std::int64_t round = 0; round < n - 1 + n % 2; ++round) {
-      launch(stream, &rotate_pairs<E>, (n + 1) / 2, block, device(a), device(u), round, tolerance,
-             work);
-    }
-    launch(stream, &end_sweep<E>, 1, {dim3(1)}, work);
-  }
+  launch_together(stream, &sweep_columns<E>,
+                  std::min(std::max((n + 1) / 2, std::int64_t{1}), max_together()), block,
+                  device(a), device(u), tolerance, work);
   launch(stream, &find_norms<E>, n, block, device(a), work);
   launch(stream, &find_order<E>, divide_up(n < 1 ? 1 : n, qr::threads), block, n, work, s, info);
   launch(stream, &store_vh<E>, n, block, device(u), device(vh), work);
