@@ -40,7 +40,7 @@ MAY_INCLUDE: dict[str, str] = {
     "sparse_files": "core io",
     "krylov": "core runtime comm mesh programs sparse",
     "krylov_files": "core io runtime comm mesh krylov",
-    "fbpinn": "core runtime comm mesh programs sparse",
+    "fbpinn": "core runtime mesh programs sparse",
     "jax": "core runtime comm mesh dense/cholesky dense/eigh dense/lu sparse krylov fbpinn",
     "cli": (
         "core matgen reference io runtime comm mesh programs dense/lu sparse_files krylov "

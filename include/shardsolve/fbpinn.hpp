@@ -321,13 +321,14 @@ SHARDSOLVE_EXPORT double relative_error(std::span<const double> u,
 /// factored along nested dissection, and the solution refined with the residual of the
 /// least-squares problem. The same bits for the same problem and mesh, on any number of ranks of
 /// one process; of processes the number changes rounding where fronts are large. float64.
-/// The mesh is one of CPU devices, whose processes all give the same problem and get the same
-/// networks, or of GPUs of this process: the user's functions are called by threads of the host
-/// then, and the networks differ from those of CPU devices, and with their number, by rounding.
+/// The mesh is one of CPU devices or of GPUs; its processes all give the same problem and get the
+/// same networks. With GPUs the user's functions are called by threads of the host, and the
+/// networks differ from those of CPU devices, and with the number of GPUs, by rounding; not with
+/// that of the processes which have them.
 /// Throws Error: invalid_argument if there are no terms, or none that is a condition or data beside
 /// differential equations, no more of them than fields, and no constraint either, a point lies in
 /// no box, a box has no point, a residual or a unit is not finite, or a residual depends neither on
-/// u nor on a coefficient; unsupported on GPUs of several processes; out_of_memory, cancelled,
+/// u nor on a coefficient; unsupported if GPUs round differently; out_of_memory, cancelled,
 /// communication.
 SHARDSOLVE_EXPORT Trained least_squares(Mesh& mesh, const Problem& problem,
                                         const LeastSquaresOptions& options = {},

@@ -1,6 +1,5 @@
 #include "fbpinn/blocks_on_device.hpp"
 
-#include "comm/communicator.hpp"
 #include "fbpinn/box_rows.hpp"
 #include "fbpinn/device_placement.hpp"
 #include "fbpinn/device_uploads.hpp"
@@ -277,21 +276,6 @@ std::vector<double> BlocksOnDevice::own_part(const std::vector<std::int64_t>& of
   return part;
 }
 
-/// The numbers of all ranks, from each rank's own ones, which its update queue has enqueued.
-void BlocksOnDevice::gather(double* table, const std::vector<std::int64_t>& begin) const {
-  if (rank_.count() == 1) {
-    return;
-  }
-  rank_.finish(rank_.update());
-  std::vector<comm::Bytes> pieces;
-  for (std::size_t r = 0; r + 1 < begin.size(); ++r) {
-    pieces.push_back(
-        {table + begin[r], static_cast<std::size_t>(begin[r + 1] - begin[r]) * sizeof(double)});
-  }
-  rank_.communicator().all_gather(rank_.transfer(), std::move(pieces));
-  rank_.finish(rank_.transfer());
-}
-
 std::vector<double> BlocksOnDevice::multiply(const std::vector<std::int64_t>& offsets,
                                              const std::vector<double>& y,
                                              const sparse::Workers& /*workers*/) const {
@@ -302,7 +286,7 @@ std::vector<double> BlocksOnDevice::multiply(const std::vector<std::int64_t>& of
   if (own_.boxes > 0) {
     kernels_.multiply(queue, own_, offsets_, of_columns_, slots_ + begin_of(slots_begin_));
   }
-  gather(slots_, slots_begin_);
+  programs::gather_table(rank_, slots_, slots_begin_);
   kernels_.add_listed(queue, geometry_.rows, 1, by_row_begin_, by_row_, slots_, of_rows_);
   return rank_.fetch(queue, static_cast<const double*>(of_rows_), geometry_.rows);
 }
@@ -316,7 +300,7 @@ std::vector<double> BlocksOnDevice::multiply_adjoint(const std::vector<std::int6
     kernels_.multiply_adjoint(queue, own_, offsets_, of_rows_, slots_ + begin_of(slots_begin_),
                               of_columns_);
   }
-  gather(of_columns_, columns_begin_);
+  programs::gather_table(rank_, of_columns_, columns_begin_);
   const std::vector<double> table =
       rank_.fetch(queue, static_cast<const double*>(of_columns_), offsets.back());
   std::vector<double> result(table.size());
@@ -346,7 +330,7 @@ std::vector<double> BlocksOnDevice::weights_of(const std::vector<std::int64_t>& 
   if (own_.boxes > 0) {
     kernels_.weights_of(queue, own_, offsets_, of_columns_, weights + begin_of(begin));
   }
-  gather(weights, begin);
+  programs::gather_table(rank_, weights, begin);
   const std::vector<double> table =
       rank_.fetch(queue, static_cast<const double*>(weights), begin.back());
   std::vector<double> result(table.size());

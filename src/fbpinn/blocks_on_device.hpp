@@ -53,7 +53,6 @@ class BlocksOnDevice final : public BlockSystem {
   void agree_on_ranks();
   std::vector<double> own_part(const std::vector<std::int64_t>& offsets,
                                const std::vector<double>& y) const;
-  void gather(double* table, const std::vector<std::int64_t>& begin) const;
   const std::vector<std::int32_t>& own_boxes() const {
     return placement_.boxes.owned[static_cast<std::size_t>(rank_.index())];
   }

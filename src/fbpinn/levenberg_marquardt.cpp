@@ -235,7 +235,7 @@ class Descent {
     const double jacobian =
         8.0 * static_cast<double>(geometry_.lists.slots() * (hidden_of_box_ + last_of_box_));
     const double needed = jacobian + steps.bytes(space);
-    if (needed > static_cast<double>(available_host_memory())) {
+    if (needed > least_of_processes(workers_, static_cast<double>(available_host_memory()))) {
       throw Error(ErrorKind::out_of_memory,
                   fmt::format("a step of Levenberg-Marquardt needs {:.2f} GB for the Jacobian and "
                               "{:.2f} GB for its equations, more than is free: it is for small "

@@ -3,6 +3,7 @@
 #include "fbpinn/blocks_on_device.hpp"
 #include "fbpinn/box_rows.hpp"
 #include "fbpinn/on_device.hpp"
+#include "fbpinn/on_ranks.hpp"
 #include "fbpinn/timer.hpp"
 #include "mesh/mesh_state.hpp"
 #include "runtime/host/blas.hpp"
@@ -68,10 +69,10 @@ Elimination elimination_of(const TrainingGeometry& geometry, std::vector<std::in
 
 /// What a linear step takes of the host's memory.
 LinearStepMemory host_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
-                             const sparse::EliminationTree& tree) {
+                             const sparse::EliminationTree& tree, const sparse::Workers& workers) {
   return {.features = 8.0 * static_cast<double>(geometry.lists.slots() * columns_of_box),
           .factor = sparse::cost_of(tree).peak_bytes,
-          .available = static_cast<double>(available_host_memory())};
+          .available = least_of_processes(workers, static_cast<double>(available_host_memory()))};
 }
 
 /// Whether conjugate gradients are taken. Throws if there is not the memory for what is asked for.
@@ -149,7 +150,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   LinearStep step;
   const std::int64_t columns_of_box = geometry.fields * mlp.features();
   const std::int64_t boxes = geometry.boxes.count();
-  LinearStep of_first;  // of several devices
+  LinearStep of_first;  // of the devices of this process
   Elimination elimination;
   {
     const Timer timer(step.order_seconds);
@@ -160,21 +161,24 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
     const std::int64_t ranks = workers.devices->ranks();
     const DevicePlacement placement =
         place_on_devices(elimination.tree, ranks, workers.joint_fronts);
-    const auto available = static_cast<double>(
-        workers.devices->state().available_memory(std::numeric_limits<std::int64_t>::max()));
+    const double available =
+        least_of_processes(workers, static_cast<double>(workers.devices->state().available_memory(
+                                        std::numeric_limits<std::int64_t>::max())));
     const LinearStepMemory memory =
         device_memory(geometry, columns_of_box, elimination.tree, placement, available);
     step.is_by_cg =
         choose_cg(memory, boxes, ranks == 1 ? "the GPU's" : "each GPU's", solver.method);
-    on_device(workers, [&](mesh::Rank& rank) {
+    const double taken = memory.features + (step.is_by_cg ? 0.0 : memory.factor);
+    on_device(workers, taken, [&](mesh::Rank& rank) {
+      const sparse::Workers inside = in_program(workers, rank);
       LinearStep mine = step;
       BlocksOnDevice system(rank, geometry, mlp, placement, memory.available - memory.features);
       {
         const Timer timer(mine.rows_seconds);
-        system.make(hidden_weights, derivatives, rank_tolerance, workers);
+        system.make(hidden_weights, derivatives, rank_tolerance, inside);
       }
       finish(system, geometry, elimination, ranks > 1, by_coefficients, residual, rank_tolerance,
-             workers, solver, mine);
+             inside, solver, mine);
       if (rank.leads()) {
         of_first = std::move(mine);
       }
@@ -182,7 +186,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
     return of_first;
   }
   runtime::host::blas::use_one_thread();
-  step.is_by_cg = choose_cg(host_memory(geometry, columns_of_box, elimination.tree), boxes,
+  step.is_by_cg = choose_cg(host_memory(geometry, columns_of_box, elimination.tree, workers), boxes,
                             "the host's", solver.method);
   BlocksOnHost system(geometry.lists);
   {

@@ -2,6 +2,7 @@
 
 #include "fbpinn/device_uploads.hpp"
 #include "mesh/mesh_state.hpp"
+#include "programs/gather.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
@@ -107,8 +108,14 @@ std::vector<runtime::BoxRun> runs_among(const Pairs& pairs, std::int64_t first, 
 
 }  // namespace devices
 
-void on_device(const sparse::Workers& workers, const std::function<void(mesh::Rank&)>& work) {
-  workers.devices->state().run(*workers.run, work);
+void on_device(const sparse::Workers& workers, double bytes,
+               const std::function<void(mesh::Rank&)>& work) {
+  workers.devices->state().run(*workers.run, [&](mesh::Rank& rank) {
+    if (workers.processes > 1) {
+      rank.expect_workspace(static_cast<std::int64_t>(bytes));
+    }
+    work(rank);
+  });
 }
 
 std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
@@ -120,10 +127,22 @@ std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const Jet
   std::vector<double> jets(static_cast<std::size_t>(at.pairs.points * numbers));
   std::vector<std::int32_t> all_boxes(static_cast<std::size_t>(boxes.count()));
   std::iota(all_boxes.begin(), all_boxes.end(), 0);
-  on_device(workers, [&](mesh::Rank& rank) {
-    // Each device has some of the points, and all boxes around them.
-    const std::int64_t first = at.pairs.points * rank.index() / rank.count();
-    const std::int64_t end = at.pairs.points * (rank.index() + 1) / rank.count();
+  // Each device has some of the points, and all boxes around them.
+  const std::int64_t ranks = workers.devices->ranks();
+  std::vector<std::int64_t> begin;
+  for (std::int64_t rank = 0; rank <= ranks; ++rank) {
+    begin.push_back(at.pairs.points * rank / ranks * numbers);
+  }
+  const double bytes =
+      8.0 * static_cast<double>(hidden_weights.size() + last_layer.size() + jets.size() +
+                                at.inverse_sums.size() +
+                                static_cast<std::size_t>(at.pairs.count() * (numbers + 1) +
+                                                         at.pairs.points * (boxes.axes() + 1) +
+                                                         boxes.count() * (2 * boxes.axes() + 8)));
+  on_device(workers, bytes, [&](mesh::Rank& rank) {
+    const auto mine = static_cast<std::size_t>(rank.index());
+    const std::int64_t first = begin[mine] / numbers;
+    const std::int64_t end = begin[mine + 1] / numbers;
     rank.report("networks", 0.0);
     const std::vector<runtime::BoxRun> runs = devices::runs_among(at.pairs, first, end);
     runtime::Queue& queue = rank.update();
@@ -132,16 +151,22 @@ std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const Jet
         devices::upload_networks(rank, boxes, all_boxes, mlp, set, fields, hidden_weights);
     const runtime::BoxPoints points = devices::upload_points(rank, boxes, at);
     double* const of_pairs = rank.workspace<double>(at.pairs.count() * numbers, 1).data();
-    double* const sums =
-        rank.workspace<double>(std::max<std::int64_t>((end - first) * numbers, 1), 1).data();
+    // Where processes tell each other there is room for the jets of all.
+    const bool are_told = workers.processes > 1;
+    const std::int64_t before = are_told ? begin[mine] : 0;
+    const std::int64_t room = are_told ? begin.back() : begin[mine + 1] - begin[mine];
+    double* const table = rank.workspace<double>(std::max<std::int64_t>(room, 1), 1).data();
     kernels.network_jets(queue, networks, points, devices::upload(rank, runs),
                          static_cast<std::int64_t>(runs.size()), devices::max_points(runs),
                          devices::upload(rank, last_layer), of_pairs);
     kernels.add_listed(queue, end - first, numbers,
                        devices::upload(rank, at.pairs.point_begin) + first,
-                       devices::upload(rank, at.pairs.by_point), of_pairs, sums);
-    queue.copy(jets.data() + first * numbers, sums,
-               static_cast<std::size_t>((end - first) * numbers) * sizeof(double));
+                       devices::upload(rank, at.pairs.by_point), of_pairs, table + before);
+    if (are_told) {
+      programs::gather_table(rank, table, begin);
+    }
+    queue.copy(jets.data() + (are_told ? 0 : begin[mine]), table,
+               static_cast<std::size_t>(room) * sizeof(double));
     rank.finish(queue);
   });
   return jets;

@@ -14,8 +14,10 @@
 
 namespace shardsolve::fbpinn {
 
-/// Runs `work` on the ranks of the mesh of devices that the workers have.
-void on_device(const sparse::Workers& workers, const std::function<void(mesh::Rank&)>& work);
+/// Runs `work` on the ranks of the mesh of devices that the workers have. `bytes`: of device memory
+/// that it takes on a rank, about. Of several processes it is one piece, which they open once.
+void on_device(const sparse::Workers& workers, double bytes,
+               const std::function<void(mesh::Rank&)>& work);
 
 /// Jets of the sum of all boxes' networks: jets_of_networks, on the devices. Not of the caller's
 /// own units.

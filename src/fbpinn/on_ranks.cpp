@@ -58,70 +58,9 @@ void do_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int64_t
   });
 }
 
-/// The packets of all ranks, which each fills for itself.
-void exchange(mesh::Rank& rank, const sparse::Packet& mine,
-              const std::function<void(std::int64_t, sparse::Packet&)>& read) {
-  const auto sizes = programs::gather_from_all(
-      rank, std::vector<std::int64_t>{static_cast<std::int64_t>(mine.bytes().size())});
-  std::int64_t total = 0;
-  for (const auto& size : sizes) {
-    total += size[0];
-  }
-  const MatrixView<std::byte> all = rank.workspace<std::byte>(total, 1);
-  std::vector<comm::Bytes> pieces;
-  std::byte* at = all.data();
-  for (const auto& size : sizes) {
-    pieces.push_back({at, static_cast<std::size_t>(size[0])});
-    at += size[0];
-  }
-  const std::vector<comm::Bytes> kept = pieces;
-  std::copy(mine.bytes().begin(), mine.bytes().end(),
-            static_cast<std::byte*>(pieces[static_cast<std::size_t>(rank.index())].data));
-  rank.communicator().all_gather(rank.transfer(), std::move(pieces));
-  rank.finish(rank.transfer());
-  for (std::int64_t other = 0; other < rank.count(); ++other) {
-    if (other != rank.index()) {
-      const comm::Bytes& piece = kept[static_cast<std::size_t>(other)];
-      sparse::Packet packet(static_cast<const std::byte*>(piece.data), piece.size);
-      read(other, packet);
-    }
-  }
-}
-
-/// One rank in this process: it does every so-many-th piece, and gets what the others have done.
-void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int64_t count,
-                  const Work& work, const Tell& tell) {
-  // So many of each rank at a time: what is told needs memory.
-  constexpr std::int64_t at_a_time = 32;
-  const std::int64_t ranks = mesh.ranks();
-  for (std::int64_t begin = 0; begin < count; begin += at_a_time * ranks) {
-    const std::int64_t end = std::min(count, begin + at_a_time * ranks);
-    mesh.state().run(run, [&](mesh::Rank& rank) {
-      const auto each_of = [&](std::int64_t of, const Work& act) {
-        for (std::int64_t i = begin + of; i < end; i += ranks) {
-          act(i);
-        }
-      };
-      launch(rank, name, [&] {
-        each_of(rank.index(), [&](std::int64_t i) {
-          rank.beat(name);
-          rank.report(name, static_cast<double>(i) / static_cast<double>(count));
-          work(i);
-        });
-      });
-      rank.finish(rank.update());
-      leave_if_asked(rank);
-      sparse::Packet mine;
-      each_of(rank.index(), [&](std::int64_t i) { tell(i, mine); });
-      exchange(rank, mine, [&](std::int64_t other, sparse::Packet& packet) {
-        each_of(other, [&](std::int64_t i) { tell(i, packet); });
-      });
-    });
-  }
-}
+constexpr std::int64_t max_threads = 16;
 
 std::int64_t threads_of_host() {
-  constexpr std::int64_t max_threads = 16;
   return std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, max_threads);
 }
 
@@ -138,15 +77,15 @@ struct JoinedThreads {
   JoinedThreads& operator=(const JoinedThreads&) = delete;
 };
 
-/// Pieces of the host's share of a call whose ranks are GPUs, by threads that last as long.
-void do_on_host(const RunOptions& run, std::int64_t count, const Work& work) {
+/// By threads of the host that last as long as the pieces. Nobody begins one when it `is_over`.
+void do_on_host(std::int64_t count, const Work& work, const std::function<bool()>& is_over) {
   std::atomic<std::int64_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
   const auto some = [&] {
     const core::IeeeArithmetic ieee;
     try {
-      for (std::int64_t i = next++; i < count && !run.cancel.stop_requested(); i = next++) {
+      for (std::int64_t i = next++; i < count && !is_over(); i = next++) {
         work(i);
       }
     } catch (...) {
@@ -170,27 +109,159 @@ void do_on_host(const RunOptions& run, std::int64_t count, const Work& work) {
   if (failure) {
     std::rethrow_exception(failure);
   }
-  if (run.cancel.stop_requested()) {
-    throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
+}
+
+/// The packets of all ranks, which each fills for itself.
+void exchange(mesh::Rank& rank, const sparse::Packet& mine, const Tell& read) {
+  const auto sizes = programs::gather_from_all(
+      rank, std::vector<std::int64_t>{static_cast<std::int64_t>(mine.bytes().size())});
+  std::vector<std::int64_t> begin{0};
+  for (const auto& size : sizes) {
+    begin.push_back(begin.back() + size[0]);
+  }
+  // In memory of the device, which is what communicators move.
+  std::byte* const table =
+      rank.workspace<std::byte>(std::max<std::int64_t>(begin.back(), 1), 1).data();
+  rank.update().copy(table + begin[static_cast<std::size_t>(rank.index())], mine.bytes().data(),
+                     mine.bytes().size());
+  programs::gather_table(rank, table, begin);
+  const std::vector<std::byte> all =
+      rank.fetch(rank.transfer(), static_cast<const std::byte*>(table), begin.back());
+  for (std::int64_t other = 0; other < rank.count(); ++other) {
+    if (other != rank.index()) {
+      const auto at = static_cast<std::size_t>(other);
+      sparse::Packet packet(all.data() + begin[at], static_cast<std::size_t>(sizes[at][0]));
+      read(other, packet);
+    }
   }
 }
 
-sparse::Workers on_gpu(Mesh& mesh, const RunOptions& run) {
+/// The rank's pieces: on its queue, or by threads of the host where that is a GPU's.
+void do_own(mesh::Rank& rank, Memory memory, const char* name, std::int64_t count,
+            const Work& work) {
+  if (memory == Memory::host) {
+    launch(rank, name, [&] {
+      for (std::int64_t i = 0; i < count; ++i) {
+        rank.beat(name);
+        work(i);
+      }
+    });
+    rank.finish(rank.update());
+  } else {
+    const auto one = [&](std::int64_t i) {
+      rank.leave_if_failed();
+      rank.beat(name);
+      work(i);
+    };
+    do_on_host(count, one, [&rank] { return rank.stop_requested(); });
+  }
+  leave_if_asked(rank);
+}
+
+/// One rank in this process: it does every so-many-th piece, and gets what the others have done.
+void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int64_t count,
+                  const Work& work, const Tell& tell) {
+  // So many of each rank at a time: what is told needs memory.
+  constexpr std::int64_t at_a_time = 32;
+  const std::int64_t ranks = mesh.ranks();
+  for (std::int64_t begin = 0; begin < count; begin += at_a_time * ranks) {
+    const std::int64_t end = std::min(count, begin + at_a_time * ranks);
+    mesh.state().run(run, [&](mesh::Rank& rank) {
+      rank.report(name, static_cast<double>(begin) / static_cast<double>(count));
+      const auto pieces_of = [&](std::int64_t of) {
+        return std::max<std::int64_t>((end - begin - of + ranks - 1) / ranks, 0);
+      };
+      const auto tell_all_of = [&](std::int64_t of, sparse::Packet& packet) {
+        for (std::int64_t i = 0; i < pieces_of(of); ++i) {
+          tell(begin + of + i * ranks, packet);
+        }
+      };
+      const Memory memory = mesh.memory();
+      do_own(rank, memory, name, pieces_of(rank.index()), [&](std::int64_t i) {
+        const std::int64_t piece = begin + rank.index() + i * ranks;
+        if (memory == Memory::host) {  // one after the other
+          rank.report(name, static_cast<double>(piece) / static_cast<double>(count));
+        }
+        work(piece);
+      });
+      sparse::Packet mine;
+      tell_all_of(rank.index(), mine);
+      exchange(rank, mine, tell_all_of);
+    });
+  }
+}
+
+/// Processes of a rank each.
+void let_processes_share(sparse::Workers& workers, Mesh& mesh, const RunOptions& run) {
+  const auto phase = std::make_shared<const char*>("start");
+  workers.processes = mesh.ranks();
+  workers.enter = [phase](const char* now) { *phase = now; };
+  workers.share = [&mesh, &run, phase](std::int64_t count, const Work& work, const Tell& tell) {
+    share_pieces(mesh, run, *phase, count, work, tell);
+  };
+  workers.once = [share = workers.share](const std::function<void()>& work,
+                                         const std::function<void(sparse::Packet&)>& tell) {
+    share(
+        1, [&](std::int64_t) { work(); },
+        [&](std::int64_t, sparse::Packet& packet) { tell(packet); });
+  };
+  if (mesh.memory() == Memory::host) {
+    workers.together = [&mesh, &run, phase](const std::function<void(mesh::Rank&)>& program) {
+      mesh.state().run(run, [&](mesh::Rank& rank) {
+        rank.report(*phase, 0.0);
+        program(rank);
+      });
+    };
+  }
+}
+
+bool are_all_here(const Mesh& mesh) {
   for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
     if (!mesh.is_here(rank)) {
-      throw Error(ErrorKind::unsupported,
-                  fmt::format("networks in boxes are trained by GPUs of one process; a mesh of {} "
-                              "GPUs in several processes given: make one of the GPUs of a single "
-                              "process, as Mesh::cuda({{0, 1}})",
-                              mesh.ranks()));
+      return false;
     }
   }
+  return true;
+}
+
+sparse::Workers on_gpus(Mesh& mesh, const RunOptions& run) {
   sparse::Workers workers;
   workers.devices = &mesh;
   workers.joint_fronts = joint_fronts_of_gpus;
-  workers.count = threads_of_host();
   workers.run = &run;
-  workers.each = [&run](std::int64_t count, const Work& work) { do_on_host(run, count, work); };
+  if (are_all_here(mesh)) {
+    workers.count = threads_of_host();
+    workers.each = [&run](std::int64_t count, const Work& work) {
+      do_on_host(count, work, [&run] { return run.cancel.stop_requested(); });
+      if (run.cancel.stop_requested()) {
+        throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
+      }
+    };
+    workers.share = [each = workers.each](std::int64_t count, const Work& work,
+                                          const Tell& /*tell*/) { each(count, work); };
+    return workers;
+  }
+  let_processes_share(workers, mesh, run);
+  workers.count = max_threads * mesh.ranks();  // hosts may have fewer threads than others
+  // Looks at no stop: of one process alone the others would not hear.
+  workers.each = [](std::int64_t count, const Work& work) {
+    do_on_host(count, work, [] { return false; });
+  };
+  return workers;
+}
+
+sparse::Workers on_cpus(Mesh& mesh, const RunOptions& run) {
+  sparse::Workers workers;
+  workers.count = mesh.ranks();
+  if (!are_all_here(mesh)) {
+    let_processes_share(workers, mesh, run);
+    return workers;
+  }
+  const auto phase = std::make_shared<const char*>("start");
+  workers.enter = [phase](const char* now) { *phase = now; };
+  workers.each = [&mesh, &run, phase](std::int64_t count, const Work& work) {
+    do_pieces(mesh, run, *phase, count, work);
+  };
   workers.share = [each = workers.each](std::int64_t count, const Work& work,
                                         const Tell& /*tell*/) { each(count, work); };
   return workers;
@@ -199,42 +270,38 @@ sparse::Workers on_gpu(Mesh& mesh, const RunOptions& run) {
 }  // namespace on_mesh
 
 sparse::Workers on_ranks(Mesh& mesh, const RunOptions& run) {
-  if (mesh.memory() != Memory::host) {
-    return on_mesh::on_gpu(mesh, run);
-  }
-  std::int64_t here = 0;
-  for (std::int64_t rank = 0; rank < mesh.ranks(); ++rank) {
-    here += mesh.is_here(rank) ? 1 : 0;
-  }
-  sparse::Workers workers;
-  workers.count = mesh.ranks();
-  const auto phase = std::make_shared<const char*>("start");
-  workers.enter = [phase](const char* now) { *phase = now; };
-  if (here == mesh.ranks()) {
-    workers.each = [&mesh, &run, phase](std::int64_t count, const on_mesh::Work& work) {
-      on_mesh::do_pieces(mesh, run, *phase, count, work);
-    };
-    workers.share = [each = workers.each](std::int64_t count, const on_mesh::Work& work,
-                                          const on_mesh::Tell& /*tell*/) { each(count, work); };
-    return workers;
-  }
-  workers.share = [&mesh, &run, phase](std::int64_t count, const on_mesh::Work& work,
-                                       const on_mesh::Tell& tell) {
-    on_mesh::share_pieces(mesh, run, *phase, count, work, tell);
-  };
-  workers.once = [share = workers.share](const std::function<void()>& work,
-                                         const std::function<void(sparse::Packet&)>& tell) {
-    share(
-        1, [&](std::int64_t) { work(); },
-        [&](std::int64_t, sparse::Packet& packet) { tell(packet); });
-  };
-  workers.together = [&mesh, &run, phase](const std::function<void(mesh::Rank&)>& program) {
-    mesh.state().run(run, [&](mesh::Rank& rank) {
-      rank.report(*phase, 0.0);
-      program(rank);
+  return mesh.memory() == Memory::host ? on_mesh::on_cpus(mesh, run) : on_mesh::on_gpus(mesh, run);
+}
+
+sparse::Workers in_program(const sparse::Workers& workers, mesh::Rank& rank) {
+  sparse::Workers inside;
+  inside.each = workers.each;
+  inside.once = [&rank](const std::function<void()>& work,
+                        const std::function<void(sparse::Packet&)>& tell) {
+    sparse::Packet of_first;
+    if (rank.index() == 0) {
+      work();
+      tell(of_first);
+    }
+    on_mesh::exchange(rank, of_first, [&](std::int64_t other, sparse::Packet& packet) {
+      if (other == 0) {
+        tell(packet);
+      }
     });
   };
-  return workers;
+  return inside;
+}
+
+double least_of_processes(const sparse::Workers& workers, double mine) {
+  std::vector<double> all(static_cast<std::size_t>(workers.processes), mine);
+  if (workers.processes > 1) {
+    workers.share(
+        workers.processes, [](std::int64_t) {},
+        [&](std::int64_t process, sparse::Packet& packet) {
+          packet.value(all[static_cast<std::size_t>(process)]);
+        });
+  }
+  return *std::min_element(all.begin(), all.end());
 }
 
 }  // namespace shardsolve::fbpinn

@@ -16,7 +16,7 @@
 
 namespace shardsolve::mesh {
 
-class ProcessBackend final : public CpuBackend {
+class ProcessBackend : public CpuBackend {
  public:
   /// All processes make it together.
   explicit ProcessBackend(std::unique_ptr<comm::Transport> transport)

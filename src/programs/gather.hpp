@@ -86,6 +86,24 @@ std::vector<V> gather_rows(mesh::Rank& rank, const SlabLayout& layout, const std
   return rank.fetch(rank.transfer(), all.data(), layout.size());
 }
 
+/// A table in device memory that has the values of rank behind rank, those of rank r from begin[r]
+/// on: of each its own, which its update queue has enqueued, to all. Waits likewise.
+template <class V>
+void gather_table(mesh::Rank& rank, V* table, const std::vector<std::int64_t>& begin) {
+  static_assert(std::is_trivially_copyable_v<V>);
+  if (rank.count() == 1) {
+    return;
+  }
+  rank.finish(rank.update());
+  std::vector<comm::Bytes> pieces;
+  for (std::size_t r = 0; r + 1 < begin.size(); ++r) {
+    pieces.push_back(
+        {table + begin[r], static_cast<std::size_t>(begin[r + 1] - begin[r]) * sizeof(V)});
+  }
+  rank.communicator().all_gather(rank.transfer(), std::move(pieces));
+  rank.finish(rank.transfer());
+}
+
 /// A matrix of which each rank has some columns, on all ranks and column-major. `own` has been
 /// written on the update queue. Waits likewise.
 template <Scalar T>

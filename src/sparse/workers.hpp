@@ -91,9 +91,11 @@ struct Workers {
   const RunOptions* run = nullptr;
   /// Of processes, or of several devices.
   JointFronts joint_fronts;
+  /// Processes that do pieces and tell each other.
+  std::int64_t processes = 1;
   /// What the pieces are from now on: a string literal, for traces and progress.
   std::function<void(const char* phase)> enter = [](const char* /*phase*/) {};
-  /// How many pieces of work are done at a time.
+  /// How many pieces of work are done at a time; the same in all processes.
   std::int64_t count = 1;
   /// Pieces that every process does all of, or threads that share memory each some of.
   ForEach each = one_by_one;

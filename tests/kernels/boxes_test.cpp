@@ -5,7 +5,11 @@
 #include "kernels/emulated_gpu.hpp"
 #include "kernels/orders.hpp"
 #include "tests/support/box_cases.hpp"
+#include "tests/support/network_jobs.hpp"
+#include "tests/support/process_meshes.hpp"
+#include "tests/support/sampling.hpp"
 
+#include <shardsolve/error.hpp>
 #include <shardsolve/fbpinn.hpp>
 
 #include <gtest/gtest.h>
@@ -13,6 +17,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::testing::emulated_boxes {
@@ -114,6 +123,123 @@ TEST(EmulatedBoxes, WholeTraining_HasTheSolutionOfTheCpu) {
   const std::vector<double> points = grid({{0, 1}, {0, 1}}, {17, 19});
   expect_near(trained.evaluate(gpu, points, 50), expected.evaluate(cpu, points), 1e-10);
   in_each_order([&] { EXPECT_EQ(least_squares(gpu, poisson()).last_layer, trained.last_layer); });
+}
+
+ProcessMeshes emulated_processes(std::int64_t ranks) {
+  return ProcessMeshes(ranks, ProcessMeshes::usual_eager, Hosts::one_each,
+                       [](std::unique_ptr<comm::Transport> transport) {
+                         return std::make_unique<EmulatedGpuOfProcess>(std::move(transport));
+                       });
+}
+
+class EmulatedBoxesOfProcesses : public ::testing::TestWithParam<NetworkJob> {};
+
+TEST_P(EmulatedBoxesOfProcesses, HaveTheBitsOfOneProcess) {
+  for (const std::int64_t ranks : {2, 3}) {
+    Mesh one = emulated_gpus(ranks);
+    const std::vector<double> expected = GetParam().run(one, {});
+    ProcessMeshes several = emulated_processes(ranks);
+    const auto errors = several.together([&](Mesh& mesh, std::int64_t rank) {
+      EXPECT_EQ(GetParam().run(mesh, {}), expected) << rank << " of " << ranks;
+    });
+    for (const auto& error : errors) {
+      EXPECT_FALSE(error) << error->what();
+    }
+    EXPECT_TRUE(several.in_good_order());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Jobs, EmulatedBoxesOfProcesses, ::testing::ValuesIn(network_jobs()),
+                         [](const auto& info) { return info.param.name; });
+
+/// What is to be thrown in all processes.
+void expect_all(const std::vector<std::optional<Error>>& errors, ErrorKind kind,
+                const std::string& text) {
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), kind);
+    EXPECT_EQ(std::string(error->what()), text);
+  }
+}
+
+TEST(EmulatedBoxes, CallOrAllocationThatFailsInOneProcess_EndsTheTrainingOfAll) {
+  constexpr std::int64_t ranks = 2;
+  const auto train = [](ProcessMeshes& on) {
+    return on.together([](Mesh& mesh, std::int64_t) { train_few_networks(mesh, {}); });
+  };
+  ProcessMeshes meshes = emulated_processes(ranks);
+  meshes.clear_faults();
+  ASSERT_FALSE(train(meshes)[0]);
+  for (const std::int64_t call : sample(meshes.faults(1).calls(1), 6, 1)) {
+    meshes.clear_faults();
+    meshes.faults(1).strike_call(1, call, Fault::failed);
+    const Error& planted = meshes.faults(1).planted();
+    expect_all(train(meshes), planted.kind(), planted.what());
+    meshes.clear_faults();
+    ASSERT_FALSE(train(meshes)[1]) << call;
+  }
+  const std::int64_t allocations = meshes.faults(1).allocations(1);
+  for (const std::int64_t allocation : sample(allocations, 4, 2)) {
+    ProcessMeshes fresh = emulated_processes(ranks);
+    fresh.faults(1).strike_allocation(1, allocation);
+    const Error& planted = fresh.faults(1).planted();
+    expect_all(train(fresh), planted.kind(), planted.what());
+    fresh.clear_faults();
+    ASSERT_FALSE(train(fresh)[0]) << allocation;
+  }
+}
+
+TEST(EmulatedBoxes, StopThatOneProcessAsksFor_EndsTheTrainingOfAll) {
+  for (const char* const phase : {"residual", "features", "factor", "networks"}) {
+    ProcessMeshes meshes = emulated_processes(2);
+    std::stop_source stop;
+    const auto errors = meshes.together([&](Mesh& mesh, std::int64_t rank) {
+      RunOptions options;
+      if (rank == 0) {
+        options.cancel = stop.get_token();
+        options.progress = [&](const Progress& progress) {
+          if (progress.phase == phase) {
+            stop.request_stop();
+          }
+        };
+      }
+      train_few_networks(mesh, options);
+    });
+    SCOPED_TRACE(phase);
+    expect_all(errors, ErrorKind::cancelled, "the call was cancelled as asked");
+  }
+}
+
+/// The error that training has in one process is that of all processes.
+TEST(EmulatedBoxes, WhatProcessesCannotTrain_IsRefusedInAllWithTheWordsOfOne) {
+  const std::vector<Interval> line{{0, 1}};
+  const auto thrown_by = [](Mesh& mesh, const Problem& problem, const LeastSquaresOptions& how) {
+    try {
+      least_squares(mesh, problem, how);
+      return std::string("nothing");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  Problem nowhere(Boxes::regular(line, {4}, 2.5), {.hidden = {5}});
+  nowhere.add("equation", grid(line, {41}),
+              [](Coordinates x, const auto& u) { return u() / (x[0] - 0.5); });
+  Problem large(Boxes::regular(line, {4}, 2.5), {.hidden = {5}});
+  large.add("equation", grid(line, {41}), [](Coordinates, const auto& u) { return u(0) - 1.0; });
+  LeastSquaresOptions infinite_units;
+  infinite_units.hidden_weights.assign(
+      static_cast<std::size_t>(large.boxes().count() * large.mlp().weights(1)), 1e308);
+  for (const auto& [problem, how] :
+       {std::pair(&nowhere, LeastSquaresOptions{}), {&large, infinite_units}}) {
+    Mesh one = emulated_gpus(2);
+    const std::string expected = thrown_by(one, *problem, how);
+    EXPECT_NE(expected, "nothing");
+    ProcessMeshes several = emulated_processes(2);
+    several.together([&, problem = problem, &how = how](Mesh& mesh, std::int64_t) {
+      EXPECT_EQ(thrown_by(mesh, *problem, how), expected);
+    });
+    EXPECT_TRUE(several.in_good_order());
+  }
 }
 
 }  // namespace

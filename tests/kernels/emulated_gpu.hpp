@@ -3,6 +3,7 @@
 
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
+#include "mesh/process_backend.hpp"
 #include "runtime/box_kernels.hpp"
 #include "runtime/cuda/box_device_kernels.hpp"
 #include "runtime/cuda/front_device_kernels.hpp"
@@ -165,6 +166,16 @@ class EmulatedGpuBackend final : public mesh::HostBackend {
     return std::make_unique<EmulatedGpu>(pulse, runs_in_caller()
                                                     ? runtime::host::RunsIn::caller
                                                     : runtime::host::RunsIn::own_thread);
+  }
+};
+
+/// That of one of several processes.
+class EmulatedGpuOfProcess final : public mesh::ProcessBackend {
+ public:
+  using ProcessBackend::ProcessBackend;
+  Memory memory() const override { return Memory::device; }
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<EmulatedGpu>(pulse, runtime::host::RunsIn::own_thread);
   }
 };
 

@@ -1,13 +1,17 @@
-// One process of a mesh: started by distributed/process_death_test.cpp, several at a time.
+// One process of a mesh: started by distributed/process_death_test.cpp and
+// process_networks_test.cpp, several at a time (support/rank_processes.hpp).
 //
 //   shardsolve_test_rank <rank> <kind> <gpus> <victim> <signal> <socket>...
 //
 // <kind>: what the processes do when the victim sends the signal to itself. On CPUs: messages;
 // workspace, join or window, where they agree on the end of shared memory, make a window in it, or
 // read there. On GPUs: ipc or nccl. Or, on CPUs, cpu_<job>: that job of jobs.hpp again and
-// again, in which the signal comes somewhere. <gpus>: of all ranks, with commas, or - ; <socket>: a
-// descriptor for each other rank, in their order.
-// The others are to be told of it and to go on by themselves: exit code 0.
+// again, in which the signal comes somewhere; on GPUs ipc_<job> or nccl_<job>. <gpus>: of all
+// ranks, with commas, or - ; <socket>: a descriptor for each other rank, in their order. The others
+// are to be told of it and to go on by themselves: exit code 0.
+//
+// answers_cpu, answers_ipc, answers_nccl: no signal. Says what the jobs of network_jobs.hpp give,
+// what comes of a failure of the last rank alone, and what the first job gives after that.
 
 #include "comm/tcp/tcp_transport.hpp"
 #include "mesh/cuda_loader.hpp"
@@ -15,6 +19,7 @@
 #include "mesh/process_backend.hpp"
 #include "support/backend.hpp"
 #include "support/jobs.hpp"
+#include "support/network_jobs.hpp"
 #include "support/rank_program.hpp"
 
 #include <fmt/format.h>
@@ -81,7 +86,8 @@ Mesh make_process_mesh(const Arguments& arguments) {
   return Mesh(mesh::MeshState::start(mesh::make_cuda_process_backend(
       std::move(transport),
       {.devices = arguments.gpus,
-       .communicator = arguments.kind == "ipc" ? GpuCommunicator::ipc : GpuCommunicator::nccl,
+       .communicator = arguments.kind.find("ipc") != std::string::npos ? GpuCommunicator::ipc
+                                                                       : GpuCommunicator::nccl,
        .may_share = true,
        .delays = {}})));
 }
@@ -172,8 +178,10 @@ std::string outcome_of_job(Mesh& mesh, const Arguments& arguments, const Job& jo
 /// The job that a kind names.
 std::optional<Job> job_of(const std::string& kind) {
   for (const Job& job : jobs()) {
-    if (kind == "cpu_" + job.name) {
-      return job;
+    for (const char* const devices : {"cpu_", "ipc_", "nccl_"}) {
+      if (kind == devices + job.name) {
+        return job;
+      }
     }
   }
   return std::nullopt;
@@ -187,6 +195,23 @@ std::string outcome_of(Mesh& mesh, const mesh::RankProgram& program) {
     return error.what();
   }
   return "no error";
+}
+
+/// Says what the mesh gives for each job.
+void answer(const Arguments& arguments) {
+  Mesh mesh = make_process_mesh(arguments);
+  const auto say = [&](const NetworkJob& job) {
+    fmt::print("{}\n", answer_of(mesh, job));
+    std::fflush(stdout);
+  };
+  for (const NetworkJob& job : network_jobs()) {
+    say(job);
+  }
+  const auto last = static_cast<std::int64_t>(arguments.sockets.size());
+  say({"failure", [&](Mesh& on, const RunOptions& options) {
+         return train_failing_networks(on, options, arguments.rank == last);
+       }});
+  say(network_jobs().front());
 }
 
 /// Says what has become of a call that the victim does not return from, of the next one, and of a
@@ -221,7 +246,7 @@ int main(int argc, char** argv) {
     ::setenv("SHARDSOLVE_TEST_GPUS", std::to_string(own).c_str(), 1);
   }
   try {
-    run(arguments);
+    arguments.kind.starts_with("answers") ? answer(arguments) : run(arguments);
     return 0;
   } catch (const std::exception& error) {
     fmt::print("{}\n", error.what());

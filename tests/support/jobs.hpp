@@ -4,6 +4,7 @@
 #include "matgen/sparse_matrices.hpp"
 #include "tests/support/backend.hpp"
 #include "tests/support/matrix_zoo.hpp"
+#include "tests/support/network_jobs.hpp"
 #include "tests/support/sharded_problem.hpp"
 #include "tests/support/tridiagonal_job.hpp"
 
@@ -434,6 +435,9 @@ inline std::vector<Job> jobs() {
   all.push_back(job("least_squares", run_least_squares<double>));
   all.push_back({"svd", run_svd<std::complex<float>>});
   all.push_back({"polar", run_polar<float>});
+  all.push_back({"networks", [](Mesh& mesh, const RunOptions& options) {
+                   return Answer{train_few_networks(mesh, options), {}};
+                 }});
   // An operator that is a function of C++ is for CPU devices; of sparse matrices faults are
   // injected there alone.
   if (test_gpus().empty()) {

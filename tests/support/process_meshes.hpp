@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -25,19 +26,26 @@ namespace shardsolve::testing {
 class ProcessMeshes {
  public:
   static constexpr std::size_t usual_eager = 4096;
+  /// Makes one process's devices.
+  using MakeBackend =
+      std::function<std::unique_ptr<mesh::Backend>(std::unique_ptr<comm::Transport>)>;
+  static std::unique_ptr<mesh::Backend> of_cpus(std::unique_ptr<comm::Transport> transport) {
+    return std::make_unique<mesh::ProcessBackend>(std::move(transport));
+  }
 
   explicit ProcessMeshes(std::int64_t ranks, std::size_t eager = usual_eager,
-                         Hosts hosts = Hosts::one_each)
-      : ProcessMeshes(std::make_shared<MemoryPost>(ranks, eager, hosts)) {}
+                         Hosts hosts = Hosts::one_each, const MakeBackend& make = of_cpus)
+      : ProcessMeshes(std::make_shared<MemoryPost>(ranks, eager, hosts), make) {}
   /// Over other transports: of all ranks, in their order.
-  explicit ProcessMeshes(std::vector<std::unique_ptr<comm::Transport>> transports) {
+  explicit ProcessMeshes(std::vector<std::unique_ptr<comm::Transport>> transports,
+                         const MakeBackend& make = of_cpus) {
     std::vector<std::future<std::unique_ptr<mesh::Backend>>> backends;  // they make them together
     for (auto& transport : transports) {
       messages_.push_back(std::make_shared<MessageFaults>());
-      backends.push_back(std::async(std::launch::async, [&transport, faults = messages_.back()] {
-        return std::unique_ptr<mesh::Backend>(std::make_unique<mesh::ProcessBackend>(
-            std::make_unique<FaultyTransport>(std::move(transport), faults)));
-      }));
+      backends.push_back(
+          std::async(std::launch::async, [&transport, &make, faults = messages_.back()] {
+            return make(std::make_unique<FaultyTransport>(std::move(transport), faults));
+          }));
     }
     for (auto& backend : backends) {
       faults_.push_back(std::make_shared<Faults>(static_cast<std::int64_t>(transports.size())));
@@ -81,7 +89,8 @@ class ProcessMeshes {
   }
 
  private:
-  explicit ProcessMeshes(std::shared_ptr<MemoryPost> post) : ProcessMeshes(transports(post)) {
+  ProcessMeshes(std::shared_ptr<MemoryPost> post, const MakeBackend& make)
+      : ProcessMeshes(transports(post), make) {
     post_ = std::move(post);
   }
   static std::vector<std::unique_ptr<comm::Transport>> transports(
