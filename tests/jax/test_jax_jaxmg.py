@@ -321,8 +321,8 @@ def test_logdet_in_shard_map_is_that_of_the_matrix():
     assert close(jax.jit(run)(cut, whole), np.linalg.slogdet(a)[1])
 
 
-# Those of its wheel: how each is called, after T_A, mesh and matrix_specs, which all have. potri and
-# potri_symmetrize are of 0.0.9, install is ours.
+# Those of its wheel: how each is called, beside T_A, mesh, matrix_specs, in_specs and pad, which
+# all take. potri and potri_symmetrize are of 0.0.9, install is ours.
 SIGNATURES_OF_1_4_1 = {
     "gesvd": ("a", "compute_u compute_vh full_matrices return_status donate"),
     "gesvd_shardmap_ctx": ("a", "compute_u compute_vh full_matrices"),

@@ -161,7 +161,8 @@ def test_vmap_gives_each_of_a_batch_its_own(solver):
 
 
 def test_vmap_over_samples_that_are_cut_over_devices():
-    o, f = (np.stack(values) for values in zip(*[samples(8 * DEVICES, 40, seed=i) for i in (0, 1)]))
+    batch = [samples(8 * DEVICES, 40, seed=seed) for seed in range(2)]
+    o, f = (np.stack(values) for values in zip(*batch, strict=True))
     mesh = row_mesh()
     given = put(o, mesh, None, "x"), put(f, mesh)
     for run in (lambda f: f, jax.jit):
@@ -232,7 +233,7 @@ def test_no_device_ever_has_all_of_the_samples(side, mode):
     assert largest_collective(text) <= parts * n * n // DEVICES
 
 
-@pytest.mark.cpu_only  # on GPUs a program has work space of libraries, too: bench/natural_on_gpus.py
+@pytest.mark.cpu_only  # GPUs: bench/natural_on_gpus.py, as a program has work space of libraries
 @pytest.mark.parametrize("side", ["samples", "parameters"])
 def test_memory_is_what_the_docstring_says(side):
     n = 128 * DEVICES
