@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import sys
 import types
 
@@ -320,21 +321,46 @@ def test_logdet_in_shard_map_is_that_of_the_matrix():
     assert close(jax.jit(run)(cut, whole), np.linalg.slogdet(a)[1])
 
 
-# Those of its wheel. potri and potri_symmetrize are of 0.0.9, install is ours.
-NAMES_OF_1_4_1 = {
-    *("__version__", "device_supports_vmm"),
-    *(
-        name + form
-        for name in ("gesvd", "least_squares", "lu_solve", "polar", "potrs", "qr", "syevd")
-        for form in ("", "_shardmap_ctx")
-    ),
+# Those of its wheel: how each is called, beside T_A, mesh, matrix_specs, in_specs and pad, which
+# all take. potri and potri_symmetrize are of 0.0.9, install is ours.
+SIGNATURES_OF_1_4_1 = {
+    "gesvd": ("a", "compute_u compute_vh full_matrices return_status donate"),
+    "gesvd_shardmap_ctx": ("a", "compute_u compute_vh full_matrices"),
+    "least_squares": ("a b", "return_status donate"),
+    "least_squares_shardmap_ctx": ("a b", ""),
+    "lu_solve": ("a b", "return_status donate"),
+    "lu_solve_shardmap_ctx": ("a b", ""),
+    "polar": ("a", "compute_h return_status donate"),
+    "polar_shardmap_ctx": ("a", "compute_h"),
+    "potrs": ("a b", "return_status return_logdet donate"),
+    "potrs_shardmap_ctx": ("a b", "return_logdet"),
+    "qr": ("a", "return_status donate"),
+    "qr_shardmap_ctx": ("a", ""),
+    "syevd": ("a", "return_eigenvectors return_status donate"),
+    "syevd_shardmap_ctx": ("a", "return_eigenvectors"),
 }
+TRUE_BY_DEFAULT = {"compute_u", "compute_vh", "compute_h", "return_eigenvectors", "pad"}
 
 
 def test_names_are_those_of_the_wheel_of_1_4_1():
     ours = {"install", "potri", "potri_shardmap_ctx", "potri_symmetrize"}
-    assert set(names.__all__) == NAMES_OF_1_4_1 | ours
+    theirs = {"__version__", "device_supports_vmm", *SIGNATURES_OF_1_4_1}
+    assert set(names.__all__) == theirs | ours
     assert names.__version__ == "1.4.1"
+
+
+@pytest.mark.parametrize("name", SIGNATURES_OF_1_4_1)
+def test_call_of_1_4_1_is_one_of_ours(name):
+    """In its order and with its keywords, where nothing but donate has another default."""
+    arrays, flags = (words.split() for words in SIGNATURES_OF_1_4_1[name])
+    signature = inspect.signature(getattr(names, name))
+    keywords = dict.fromkeys(("in_specs", "pad", *flags))
+    bound = signature.bind(*arrays, 256, "mesh", **{"matrix_specs": None, **keywords})
+    assert list(bound.arguments)[: len(arrays) + 2] == [*arrays, "T_A", "mesh"]
+    by_place = signature.bind(*arrays, 256, "mesh", P("x"))
+    assert list(by_place.arguments)[-1] in ("matrix_specs", "in_specs")
+    for flag in ("pad", *flags):
+        assert signature.parameters[flag].default is (flag in TRUE_BY_DEFAULT)
 
 
 def test_device_without_a_driver_is_an_error_that_says_so(monkeypatch):

@@ -14,6 +14,7 @@ import shardsolve
 from shardsolve import _gram, _library, natural
 from shardsolve._cut import Cut
 from shardsolve._gram import gram
+from shardsolve.natural import _memory
 
 pytestmark = pytest.mark.devices
 
@@ -159,6 +160,16 @@ def test_vmap_gives_each_of_a_batch_its_own(solver):
         assert info.shift[0] == shift[0]
 
 
+def test_vmap_over_samples_that_are_cut_over_devices():
+    batch = [samples(8 * DEVICES, 40, seed=seed) for seed in range(2)]
+    o, f = (np.stack(values) for values in zip(*batch, strict=True))
+    mesh = row_mesh()
+    given = put(o, mesh, None, "x"), put(f, mesh)
+    for run in (lambda f: f, jax.jit):
+        x = run(jax.vmap(lambda o, f: natural.solve(o, f, SHIFT, mesh=mesh)))(*given)
+        assert all(away(x[i], expected(o[i], f[i])) < 1e-12 for i in (0, 1))
+
+
 # The Gram matrix
 
 
@@ -222,6 +233,7 @@ def test_no_device_ever_has_all_of_the_samples(side, mode):
     assert largest_collective(text) <= parts * n * n // DEVICES
 
 
+@pytest.mark.cpu_only  # GPUs: bench/natural_on_gpus.py, as a program has work space of libraries
 @pytest.mark.parametrize("side", ["samples", "parameters"])
 def test_memory_is_what_the_docstring_says(side):
     n = 128 * DEVICES
@@ -242,6 +254,7 @@ def memory(monkeypatch):
     return has
 
 
+@pytest.mark.cpu_only
 def test_more_than_there_is_of_memory_is_refused_with_figures_and_a_chunk(memory):
     """O of 2000 x 20000 is 0.32 GB; four times that, and the Gram matrix of 0.032 GB thrice."""
     o, f = jnp.zeros((2000, 20_000)), jnp.ones(2000)
@@ -264,6 +277,7 @@ def test_more_than_there_is_of_memory_is_refused_with_figures_and_a_chunk(memory
         natural.solve(o, f, SHIFT, mesh=mesh)
 
 
+@pytest.mark.cpu_only
 @pytest.mark.skipif(DEVICES == 1, reason="needs two devices")
 def test_devices_of_a_host_share_its_memory(memory):
     o, f = cut_samples(*samples(32 * DEVICES, 64 * DEVICES))
@@ -276,6 +290,7 @@ def test_devices_of_a_host_share_its_memory(memory):
         natural.solve(o, f, SHIFT)
 
 
+@pytest.mark.cpu_only
 def test_chunk_that_was_proposed_fits(memory):
     def residuals(theta, batch):
         return batch @ theta[: batch.shape[1]] - 1
@@ -289,6 +304,23 @@ def test_chunk_that_was_proposed_fits(memory):
     optimiser = natural.natural_gradient(residuals, SHIFT, chunk=120)
     lowered = optimiser.update.lower(batch, optimiser.init(theta), theta)
     assert lowered.compile().memory_analysis().temp_size_in_bytes < 2e8
+
+
+class Gpu:
+    """What is asked of one about its memory."""
+
+    platform = "gpu"
+
+    def __init__(self, in_use: float | None):
+        self.in_use = in_use
+
+    def memory_stats(self) -> dict | None:
+        return self.in_use and {"bytes_limit": 80e9, "bytes_in_use": self.in_use}
+
+
+def test_memory_of_gpus_is_that_of_the_fullest_one():
+    assert _memory._available([Gpu(10e9), Gpu(30e9), Gpu(20e9)]) == 50e9
+    assert _memory._available([Gpu(None)]) == float("inf")  # it does not say: nothing is refused
 
 
 def single_precision():
@@ -374,9 +406,11 @@ def test_ladder_that_ends_without_an_answer_says_where():
     assert np.isclose(info.shift, 1e-2)
 
 
-def test_negative_shift_inside_of_jit_is_an_outcome():
-    o, f = samples(6, 9)
-    x, info = jax.jit(lambda shift: natural.solve(o, f, shift, full_output=True))(-1.0)
+@pytest.mark.parametrize("shift", [-1.0, 0.0])
+def test_shift_that_is_not_positive_inside_of_jit_is_an_outcome(shift):
+    """Centred samples have a singular Gram matrix; these, of whole numbers, to the last bit."""
+    o, f = np.outer([-1.0, 1.0, -1.0, 1.0], np.ones(8)), np.arange(4.0)
+    x, info = jax.jit(lambda shift: natural.solve(o, f, shift, full_output=True))(shift)
     assert info.status == shardsolve.Status.NOT_POSITIVE_DEFINITE
     assert np.isnan(x).all()
 

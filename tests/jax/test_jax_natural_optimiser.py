@@ -128,6 +128,7 @@ def test_several_functions_are_one_with_all_samples(chunk):
         assert np.allclose(one, other, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.cpu_only  # on GPUs a program has work space of libraries, too
 def test_chunks_hold_derivatives_of_two_chunks_alone():
     """Not of all samples: memory goes as chunk times parameters, beside the Gram matrix."""
     n, parameters, chunk = 400, 20_000, 20

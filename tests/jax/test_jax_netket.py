@@ -230,19 +230,75 @@ same(found[1], found[0])
 """
 
 INSTALLED = """
-import shardsolve.compat.jaxmg
+import functools, itertools, shardsolve.compat.jaxmg
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 shardsolve.compat.jaxmg.install()
 theirs = nk.optimizer.solver
+count = len(jax.devices())
+GRIDS = [None, *((count // c, c) for c in range(1, count + 1) if count % c == 0)]
 rng = np.random.default_rng(0)
-a = rng.standard_normal((64, 64))
-a, b = jax.numpy.asarray(a @ a.T + np.eye(64)), jax.numpy.asarray(rng.standard_normal(64))
-for grid in (None, (2, 2)):
-    for run in (lambda f: f, jax.jit):
-        for solver in (theirs.cholesky_distributed, theirs.pinv_smooth_distributed):
-            same(run(lambda a, b: solver(a, b, process_grid=grid))(a, b)[0], np.linalg.solve(a, b))
-bad = theirs.nan_fallback(theirs.cholesky_distributed, theirs.pinv_smooth)
-x, info = jax.jit(bad)(a.at[5].set(0).at[:, 5].set(0), b.at[5].set(0))
-assert info["solver_fallback"] and np.isfinite(x).all()
+
+def matrix(n, around, spec=P("S", None)):
+    a, b = rng.standard_normal((n, n)), rng.standard_normal(n)
+    a = a @ a.T / n + np.eye(n)
+    return a, b, *(jax.device_put(v, NamedSharding(around, s)) for v, s in ((a, spec), (b, P())))
+
+SOLVERS = {
+    theirs.cholesky_distributed: theirs.cholesky, theirs.pinv_smooth_distributed: theirs.pinv_smooth
+}
+TYPES = AxisType.Auto, AxisType.Explicit
+meshes = [Mesh(np.array(jax.devices()), ("S",), axis_types=(kind,)) for kind in TYPES]
+cases = list(itertools.product(
+    SOLVERS, meshes, (P("S", None), P(None, "S"), P()), GRIDS, (False, True)
+))
+for solver, around, spec, grid, compiled in cases[EVERY]:
+    with jax.set_mesh(around):
+        a, b, given, right = matrix(16 * count, around, spec)
+        run = functools.partial(solver, process_grid=grid)
+        x, info = (jax.jit(run) if compiled else run)(given, right)
+        assert info is None and x.sharding.mesh.axis_names == ("S",), (x.sharding, info)
+        assert AxisType.Auto in around.axis_types or x.sharding.is_fully_replicated
+        same(x, np.linalg.solve(a, b))
+"""
+
+# The rest of the tables of NetKet's tests of its distributed solvers (test_solver_distributed.py).
+EDGES = """
+for solver, dense in SOLVERS.items():
+    for around in meshes:
+        with jax.set_mesh(around):
+            a, b, given, right = matrix(16 * count, around)
+            x, _ = solver(given, right.astype("float32"))  # two dtypes
+            assert x.dtype == a.dtype
+            same(x, np.linalg.solve(a, b.astype("float32")))
+            for rows in (None, 16, 32):
+                same(solver(local_tile_size=rows)(given, right)[0], np.linalg.solve(a, b))
+            broken = np.diag(np.where(np.arange(16 * count) < 16 * count - 1, 2.0, 0.0))
+            ones = np.where(np.arange(16 * count) < 16 * count - 1, 1.0, 0.0)
+            broken, ones = (jax.device_put(v, NamedSharding(around, P())) for v in (broken, ones))
+            if solver is theirs.cholesky_distributed:
+                assert np.isnan(solver(broken, ones)[0]).all()
+            for run in (lambda f: f, jax.jit):
+                x, info = run(theirs.nan_fallback(solver, theirs.pinv_smooth))(broken, ones)
+                assert np.allclose(x, ones / 2, atol=1e-8)
+                assert info["solver_fallback"] == (solver is theirs.cholesky_distributed)
+            assert not broken.is_deleted() and not ones.is_deleted()
+    turned = Mesh(np.array(jax.devices())[::-1], ("S",))
+    with jax.set_mesh(turned):
+        a, b, given, right = matrix(16 * count, turned)
+        for run in (solver, jax.jit(solver)):
+            x, _ = run(given, right)
+            assert x.sharding.mesh == turned
+            same(x, np.linalg.solve(a, b))
+
+# Of eigenvalues from 1e-12 to 1 more or fewer are left out.
+vectors = np.linalg.qr(rng.standard_normal((32 * count, 32 * count)))[0]
+a = jax.numpy.asarray((vectors * np.logspace(-12, 0, 32 * count)) @ vectors.T)
+b = jax.numpy.asarray(rng.standard_normal(32 * count))
+for rtol in (1e-16, 1e-6):
+    options = {"rtol": rtol, "rtol_smooth": rtol}
+    x, _ = theirs.pinv_smooth_distributed(a, b, **options)
+    wanted, _ = theirs.pinv_smooth(a, b, **options)
+    assert np.abs(x - wanted).max() < (1e-6 if rtol > 1e-10 else 1e-2) * np.abs(wanted).max()
 """
 
 
@@ -253,7 +309,17 @@ def test_netket_with_it_does_what_it_does_without(python):
     """In one process, as most of the time is to start NetKet and to compile its samplers."""
     if DEVICES != 4:
         pytest.skip("for four devices")
-    python(CHAIN + DRIVERS + TENSORS + INSTALLED)
+    python(CHAIN + DRIVERS + TENSORS + "EVERY = slice(None, None, 7)\n" + INSTALLED)
+
+
+@netket_is_there
+@pytest.mark.slow
+@pytest.mark.more
+@pytest.mark.cpu_only
+def test_distributed_solvers_of_netket_pass_the_tables_of_its_tests(python):
+    if DEVICES != 4:
+        pytest.skip("for four devices")
+    python(CHAIN + "EVERY = slice(None)\n" + INSTALLED + EDGES)
 
 
 TWO_PROCESSES = """

@@ -312,7 +312,6 @@ def _solve(
 ) -> tuple[jax.Array, NaturalInfo]:
     if cut is not None:
         o, f = cut.place(o), cut.place(f)
-    found, of = _look(o, f, momentum, cut)
     of_x = jnp.finfo(o.dtype).dtype if plan.stacked else o.dtype
     a, right = _prepared(o.astype(plan.wide), f.astype(plan.wide), scale, plan)
     start = None if momentum is None else momentum.astype(a.dtype)
@@ -328,6 +327,12 @@ def _solve(
     if start is not None:
         x = x + start
     x = everywhere(x, cut)
+    # Only where x is not finite: it reads all of O.
+    found, of = lax.cond(
+        jnp.all(jnp.isfinite(x)),
+        lambda: (jnp.zeros(5, jnp.int32), jnp.int32(0)),
+        lambda: _look(o, f, momentum, cut),
+    )
     info = dataclasses.replace(info, verdict=jnp.where(of != 0, found, info.verdict), of=of)
     failed = info.verdict[0] != Status.OK
     return jnp.where(failed, jnp.nan, x).astype(of_x), info
