@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Format, lint and types:  scripts/check.sh [--fix]     (--fix formats the files in place first)
+# Format, lint and types:  scripts/check.sh [--fix | recipes]
+#   --fix    formats the files in place first
+#   recipes  only what a release is made with: recipe/, containers/, scripts
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -32,20 +34,35 @@ tidy() {
     xargs -0 -r -n 1 -P "$(nproc)" clang-tidy-19 -p build/dev --quiet 2> >(grep -v 'warnings generated\.$' >&2)
 }
 
+# The recipe is rendered, Dockerfile and Apptainer's definition are read; nothing is built.
+recipes() {
+  step "shellcheck" shellcheck examples/*.sh tests/mpi/run.sh scripts/{cuda12,pythons,release,wheel}.sh
+  step "hadolint" .venv/bin/hadolint containers/Dockerfile
+  step "apptainer" .venv/bin/python scripts/check_apptainer.py
+  step "recipe" .venv/bin/python scripts/check_recipe.py
+}
+
+finish() {
+  if [ ${#failed[@]} -gt 0 ]; then
+    printf 'FAILED: %s\n' "${failed[@]}" >&2
+    [ "${1:-}" = recipes ] || echo "scripts/check.sh --fix repairs the format" >&2
+    exit 1
+  fi
+  echo "all checks passed"
+  exit
+}
+
+if [ "${1:-}" = recipes ]; then
+  recipes
+  finish recipes
+fi
+
 step "clang-format on ${#cpp_files[@]} files" clang-format-19 --dry-run -Werror "${cpp_files[@]}"
 step "layers" .venv/bin/python scripts/layers.py
 step "ruff check" "$ruff" check .
 step "ruff format" "$ruff" format --check .
 step "documentation" .venv/bin/mkdocs build --strict --quiet
 step "mypy" .venv/bin/mypy python/shardsolve
-step "shellcheck" shellcheck examples/*.sh tests/mpi/run.sh scripts/{cuda12,release,wheel}.sh
-step "hadolint" .venv/bin/hadolint containers/Dockerfile
-step "recipe" .venv/bin/python scripts/check_recipe.py
+recipes
 step "clang-tidy" tidy
-
-if [ ${#failed[@]} -gt 0 ]; then
-  printf 'FAILED: %s\n' "${failed[@]}" >&2
-  echo "scripts/check.sh --fix repairs the format" >&2
-  exit 1
-fi
-echo "all checks passed"
+finish

@@ -2,7 +2,8 @@
 # Makes what a release consists of, in build/dist: wheel for CPUs and GPUs of CUDA 12 and 13, sdist, bill of materials of
 # the wheel (CycloneDX), checksums, and the recipe for conda-forge with version and checksum of the sdist.
 #   scripts/release.sh [--no-cuda12]   without the library for CUDA 12, which takes clang 20 and longest
-# PYTHON, PYTHONS: see scripts/wheel.sh. It publishes nothing, and tests only that the wheel works: see scripts/test.sh.
+# PYTHON, PYTHONS (default: all that are found), JAXES: see scripts/wheel.sh. It publishes nothing, and tests only that the
+# wheel works: see scripts/test.sh.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,7 +18,7 @@ case ${1:-} in
     ;;
 esac
 
-CUDA12=$cuda12 scripts/wheel.sh
+CUDA12=$cuda12 PYTHONS=${PYTHONS:-$(scripts/pythons.sh)} scripts/wheel.sh
 
 rm -rf "$dist"
 mkdir -p "$dist"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Installs what a task needs and is missing; quick when nothing is.
-#   scripts/setup.sh build | test | demo | bench | check ...
+#   scripts/setup.sh build | test | demo | bench | recipes | check ...
 # Debian and its relatives: packages by apt-get, as root. Python packages go to .venv in the project, never elsewhere.
 # SHARDSOLVE_SKIP_SYSTEM_SETUP=1 skips the system packages: for other systems, where they were installed by hand.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
-  echo "usage: scripts/setup.sh build|test|demo|bench|check ..." >&2
+  echo "usage: scripts/setup.sh build|test|demo|bench|recipes|check ..." >&2
   exit 2
 }
 
@@ -95,7 +95,8 @@ for what in "$@"; do
     test) packages+=("${mpi_packages[@]}" iproute2) requirements+=(test) ;;
     demo) packages+=("${peer_packages[@]}") requirements+=(demo) ;;
     bench) packages+=("${peer_packages[@]}" "${mpi_packages[@]}" libscalapack-openmpi-dev) requirements+=(bench) ;;
-    check) packages+=("${mpi_packages[@]}" "${check_packages[@]}") requirements+=(check docs) ;;
+    recipes) packages+=(shellcheck) requirements+=(recipes) ;;
+    check) packages+=("${mpi_packages[@]}" "${check_packages[@]}") requirements+=(check docs recipes) ;;
     *) usage ;;
   esac
 done

@@ -7,11 +7,13 @@
 #   rest     the other half of the tests of the JAX package
 #   pages    README and the pages of the site: their Python does what they say
 #   kernels  kernels of GPUs, emulated; the tests of GPUs compile
-#   wheel    the wheel as it is released, with the oldest jax; the newest one, on other devices and with NetKet; side by side
+#   wheel    what is released is made, but for CUDA 12, and tried with all Pythons that are found; the wheel with the oldest
+#            jax; the newest one, on other devices and with NetKet; side by side
 #   tsan     distributed tier under ThreadSanitizer
 #   waits    a sample of the event waits is removed; each removal has to be noticed
 #   asan     unit, distributed and fuzz tiers under AddressSanitizer + UBSan
 #   new-routine  a new family of routines is made in a copy of the tree, and compiled
+#   recipes  recipe for conda-forge, Dockerfile, Apptainer's definition and scripts of a release, as linters see them
 # All of these, and in `make test-all` also:
 #   wheel-all  all cases of all JAX tests with the wheel, and the oldest and the newest jax, on 1, 2, 4 and 6 devices
 #   asan-cli   the command line tool under AddressSanitizer + UBSan
@@ -35,7 +37,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 test_stages=(release fronts)
-all_stages=(release fronts rest pages kernels new-routine wheel-all tsan waits asan asan-cli)
+all_stages=(release fronts rest pages kernels new-routine recipes wheel-all tsan waits asan asan-cli)
 named_stages=(wheel tsan-long waits-long faults-long cuda12 device device-jax)
 oldest_jax=0.8.1
 python=$PWD/.venv/bin/python
@@ -201,19 +203,11 @@ stage_pages() {
   package_of_the_tree pages tests/docs --numprocesses 2 --dist worksteal
 }
 
-# A Python that the newest jax is for, if there is one, else that of .venv: jax 0.11 and later want 3.12. A shim of pyenv
-# on PATH works only for versions that were chosen, so those that are installed are looked at, too.
+# A Python that the newest jax is for, if there is one, else that of .venv: jax 0.11 and later want 3.12.
 newest_python() {
-  local minor candidate
-  for minor in 13 12; do
-    for candidate in "python3.$minor" "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.$minor."*/bin/python; do
-      if "$candidate" -c 'import ensurepip, venv' >/dev/null 2>&1; then
-        echo "$candidate"
-        return
-      fi
-    done
-  done
-  echo "$python"
+  local found
+  found=$(scripts/pythons.sh 13 12)
+  head -n 1 <<<"${found:-$python}"
 }
 
 # fresh_venv <name> <python> <requirement>...: with what the tests need, in a virtual environment of that name.
@@ -253,8 +247,8 @@ tree_with_the_newest() {
 
 stage_wheel() {
   build_release
-  PYTHON=$python scripts/wheel.sh
-  fresh_venv jax-oldest "$python" "jax==$oldest_jax" build/wheel/dist/*.whl
+  PYTHON=$python JAXES="jax<0.13" scripts/release.sh --no-cuda12
+  fresh_venv jax-oldest "$python" "jax==$oldest_jax" build/dist/*.whl
   side_by_side wheel_with_the_oldest tree_with_the_newest
 }
 
@@ -338,6 +332,11 @@ stage_new_routine() {
   "$python" scripts/prove_new_routine.py
 }
 
+stage_recipes() {
+  scripts/setup.sh recipes
+  scripts/check.sh recipes
+}
+
 stage_tsan_long() {
   configure tsan -DSHARDSOLVE_TEST_DTYPES=all
   build tsan
@@ -387,12 +386,13 @@ describe() {
     kernels) echo "kernels of GPUs, emulated" ;;
     fronts) echo "the command line tool and the JAX package of that build" ;;
     rest) echo "the JAX tests that fronts leaves out" ;;
-    wheel) echo "the wheel as it is released, with the oldest jax; the newest one, on six devices and with NetKet" ;;
+    wheel) echo "what is released, but for CUDA 12; the wheel with the oldest jax; the newest one, on six devices and with NetKet" ;;
     wheel-all) echo "all JAX tests with the wheel, and the oldest and the newest jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
     asan) echo "unit, distributed and fuzz tiers under AddressSanitizer and UBSan" ;;
     asan-cli) echo "the command line tool under AddressSanitizer and UBSan" ;;
+    recipes) echo "what a release is made with, as linters see it" ;;
     new-routine) echo "a new family of routines, made by scripts/new_routine.py: does it build?" ;;
     tsan-long) echo "all tiers under ThreadSanitizer, three times" ;;
     waits-long) echo "every event wait removed in turn: is each removal noticed?" ;;

@@ -3,7 +3,8 @@
 #   scripts/wheel.sh        PYTHON=python3.12 scripts/wheel.sh chooses the Python (3.11 to 3.14; the wheel is the same)
 # Where CUDA 13's compiler is found, with a GPU or without, the wheel can use GPUs; what is released is built there.
 # With CUDA12=ON it also gets the library for CUDA 12, which scripts/cuda12.sh builds first (clang 20 or newer).
-# PYTHONS="python3.11 python3.13" names those that it is tried with, in turn (default: that which builds it).
+# PYTHONS="python3.11 python3.13" names those that it is tried with (default: that which builds it; scripts/pythons.sh lists
+# all), each with the oldest jax that is supported and the newest that it has; JAXES="jax<0.13" with the newest alone.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -56,23 +57,41 @@ if [ "$(stat -c %s "$room"/dist/*.whl)" -ge "$most_bytes" ]; then
   exit 1
 fi
 
-# try_with <python>: outside of the source tree, without the network where it is about our wheel.
+into_the_trial() {
+  "$room/try/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile "$@"
+}
+
+# try_it [CUDA]: outside of the source tree.
+try_it() {
+  (cd "$room" && env -u LD_LIBRARY_PATH try/bin/python "$root/scripts/try_wheel.py" "$@")
+}
+
+# try_with <python>: without the network where it is about our wheel.
 try_with() {
-  local what
+  local jax installed=
   rm -rf "$room/try"
   "$1" -m venv "$room/try"
-  "$room/try/bin/python" -m pip install --quiet --disable-pip-version-check "jax<0.13"
-  "$room/try/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --find-links "$room/dist" shardsolve
-  (cd "$room" && env -u LD_LIBRARY_PATH try/bin/python "$root/scripts/try_wheel.py")
-  for what in "${cublas[@]}"; do
-    (cd "$room" && env -u LD_LIBRARY_PATH try/bin/python "$root/scripts/try_wheel.py" "${what%% *}")
-    "$room/try/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "${what#* }"
-    (cd "$room" && env -u LD_LIBRARY_PATH try/bin/python "$root/scripts/try_wheel.py" "${what%% *}")
+  for jax in ${JAXES:-"jax==0.8.1" "jax<0.13"}; do
+    into_the_trial --upgrade "$jax"
+    [ -n "$installed" ] || into_the_trial --no-index --find-links "$room/dist" shardsolve
+    installed=1
+    try_it
   done
-  rm -rf "$room/try"
+}
+
+# In the environment that the last Python has left: a cuBLAS is half a gigabyte.
+try_libraries_for_gpus() {
+  local what
+  for what in "${cublas[@]}"; do
+    try_it "${what%% *}"
+    into_the_trial --no-deps "${what#* }"
+    try_it "${what%% *}"
+  done
 }
 
 for python in ${PYTHONS:-${PYTHON:-python3}}; do
   echo "== trying $python"
   try_with "$python"
 done
+try_libraries_for_gpus
+rm -rf "$room/try"

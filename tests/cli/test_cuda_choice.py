@@ -11,12 +11,20 @@ NAMES = {12: "libshardsolve_cuda12.so", 13: "libshardsolve_cuda.so"}
 
 @pytest.fixture
 def planted(command: Command, tmp_path: Path):
-    """Runs doctor: a driver ("12040 70": CUDA 12.4, a V100), our libraries, and those damaged."""
+    """Runs doctor: a driver ("12040 70": CUDA 12.4, a V100), our libraries, and those damaged.
+
+    Each library needs the cuBLAS of its CUDA; those of `cublas` are there (default: both).
+    """
     from_build = command.binary.parent / "tests" / "driver"
     if not (from_build / "libcuda.so.1").is_file():
         pytest.skip("the tests of this build were not built")
 
-    def doctor(driver: str, libraries: tuple[int, ...], damaged: tuple[int, ...] = ()) -> dict:
+    def doctor(
+        driver: str,
+        libraries: tuple[int, ...],
+        damaged: tuple[int, ...] = (),
+        cublas: tuple[int, ...] = (12, 13),
+    ) -> dict:
         program = tmp_path / "planted" / "shardsolve"
         shutil.rmtree(program.parent, ignore_errors=True)
         program.parent.mkdir()
@@ -26,7 +34,11 @@ def planted(command: Command, tmp_path: Path):
             shutil.copy(source, program.parent / NAMES[number])
         for number in damaged:
             (program.parent / NAMES[number]).write_bytes(b"")
-        environment = {"SHARDSOLVE_TEST_DRIVER": driver, "LD_LIBRARY_PATH": str(from_build)}
+        folders = [from_build, *(from_build / f"cublas{number}" for number in cublas)]
+        environment = {
+            "SHARDSOLVE_TEST_DRIVER": driver,
+            "LD_LIBRARY_PATH": ":".join(map(str, folders)),
+        }
         planted = Command(program, tmp_path)
         return planted("doctor", "--json", env=environment).json()["cuda"]
 
@@ -76,3 +88,25 @@ def test_no_library_can_be_loaded(planted):
     cuda = planted("12040 80", (), damaged=(12, 13))
     assert "could not be loaded" in cuda["failure"]
     assert "nvidia-cublas-cu12" in cuda["failure"]
+
+
+@pytest.mark.parametrize(
+    ("library", "cublas", "package"),
+    [
+        (13, (), "nvidia-cublas"),
+        (13, (12,), "nvidia-cublas"),
+        (12, (), "nvidia-cublas-cu12"),
+        (12, (13,), "nvidia-cublas-cu12"),
+    ],
+)
+def test_without_the_cublas_of_its_cuda_it_says_what_to_install(planted, library, cublas, package):
+    failure = planted("13000 90", (library,), cublas=cublas)["failure"]
+    assert "could not be loaded" in failure
+    assert f"needs cuBLAS of CUDA {library}: pip install {package}," in failure
+
+
+def test_the_one_whose_cublas_is_there_is_taken(planted):
+    cuda = planted("13000 90", (12, 13), cublas=(12,))
+    assert cuda["failure"] is None
+    assert Path(cuda["library"]).name == NAMES[12]
+    assert "for CUDA 13 could not be loaded" in cuda["reason"]
