@@ -21,6 +21,7 @@ from shardsolve._records import SolverError, Status
 from shardsolve._watch import Watch
 
 _WORDS = 16  # 32-bit numbers of each process at a time, always as many: one compiled program
+_MANY = 512  # times as many, where there are many
 _LONGEST_NAP = 0.02  # seconds
 _BETWEEN = 0.1  # seconds from one look at who is lost to the next
 # Seconds after a process was lost in which what it has taken part in ends, and after a collective
@@ -113,17 +114,32 @@ class Processes:
         numbers = np.zeros((1, _WORDS), np.int32)
         words = np.asarray(given, np.int64).astype(np.uint32).view(np.int32)
         numbers[0, : len(words)] = words
+        return self._of_each(numbers)[:, : len(words)]
+
+    def gathered_all(self, words: np.ndarray) -> list[np.ndarray]:
+        """Of each process its 32-bit numbers, any number of them, in the order of `numbers`."""
+        lengths = self.gathered([len(words)])[:, 0]
+        most, parts = int(lengths.max()), []
+        for first in range(0, most, _WORDS * _MANY):
+            piece = np.zeros(_WORDS * _MANY, np.int32)
+            mine = words[first : first + len(piece)]
+            piece[: len(mine)] = mine
+            parts.append(self._of_each(piece[None]))
+        whole = np.concatenate([np.zeros((len(lengths), 0), np.int32), *parts], 1)
+        return [row[:length] for row, length in zip(whole, lengths, strict=True)]
+
+    def _of_each(self, numbers: np.ndarray) -> np.ndarray:
+        """(processes, words) of (1, words), one compiled program for each number of words."""
         if not self.are_several:
-            return numbers[:, : len(words)]
+            return numbers
         assert self.mesh is not None
         cut = NamedSharding(self.mesh, PartitionSpec(tuple(self.mesh.axis_names)))
-        shape = (self.mesh.devices.size, _WORDS)
+        shape = (self.mesh.devices.size, numbers.shape[1])
         array = jax.make_array_from_callback(shape, cut, lambda _: numbers)
         program = jax.jit(
             _same, out_shardings=NamedSharding(self.mesh, PartitionSpec()), inline=True
         )
-        whole = np.asarray(self.run(program, array))
-        return whole[self._first_devices, : len(words)]
+        return np.asarray(self.run(program, array))[self._first_devices]
 
     def run(self, function: Callable[..., Any], *given: Any) -> Any:
         """Calls a function of arrays on the mesh, and waits for what it returns.

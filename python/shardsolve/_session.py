@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import numbers
 import os
 import sys
@@ -11,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from shardsolve import _library
+from shardsolve import _library, _spans
 
 _tracing = threading.Lock()  # held by the block that records
 _limit = [300.0]  # seconds
@@ -53,6 +54,11 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
     time in which it worked and how long it waited for each other one, bytes and messages by link,
     the time of a step (p50, p95, p99), and the rank that was waited for most.
 
+    A training of networks by gradients adds what its host did: setup, compiling, each block of
+    steps, and what is between them; of several processes that of all of them, their clocks set to
+    the first one's at its beginning (to a message's time). `otherData`, `training` sums it up, and
+    says how long the others waited for each process between blocks, and for which the longest.
+
     Args:
         path: JSON file; replaced if it exists.
 
@@ -68,10 +74,16 @@ def trace(path: str | os.PathLike[str]) -> Iterator[None]:
         target = Path(path)
         target.open("ab").close()  # better now than after a long calculation
         _library.library().shardsolve_begin_trace()
+        _spans.begin()
         try:
             yield
         finally:
-            target.write_text(_library.end_trace(), encoding="utf-8")
+            host, text = _spans.end(), _library.end_trace()
+            if host.spans or host.others:
+                report = json.loads(text)
+                host.into(report)
+                text = json.dumps(report)
+            target.write_text(text, encoding="utf-8")
     finally:
         _tracing.release()
 

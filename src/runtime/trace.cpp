@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <utility>
@@ -15,6 +16,7 @@
 namespace shardsolve {
 namespace {
 
+using namespace std::chrono_literals;
 using nlohmann::json;
 using nlohmann::ordered_json;
 using TimePoint = std::chrono::steady_clock::time_point;
@@ -190,11 +192,15 @@ std::string Trace::to_json() const {
   json events = json::array();
   add_spans(*this, origin, events);
   add_flows(*this, origin, events);
-  return ordered_json{
-      {"traceEvents", std::move(events)},
-      {"displayTimeUnit", "ms"},
-      {"otherData",
-       {{"clocks", shardsolve::to_json(clocks_)}, {"summary", runtime::to_json(summarize(*this))}}}}
+  // Of the steady clock, so that others can add what they have seen.
+  const bool is_empty = origin == TimePoint::max();
+  const json began = is_empty ? json() : json(origin.time_since_epoch() / 1ns);
+  return ordered_json{{"traceEvents", std::move(events)},
+                      {"displayTimeUnit", "ms"},
+                      {"otherData",
+                       {{"origin_ns", began},
+                        {"clocks", shardsolve::to_json(clocks_)},
+                        {"summary", runtime::to_json(summarize(*this))}}}}
       .dump();
 }
 

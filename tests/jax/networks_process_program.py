@@ -5,6 +5,8 @@ networks_process_program.py <part> <number> <processes> <address:port> <folder>
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 import threading
@@ -12,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -132,6 +135,33 @@ def measured(mesh: Mesh) -> None:
     assert found.processes == [0, 0, 1, 1] and found.links, found
 
 
+def traced(problem: fb.Problem, mesh: Mesh, number: int, folder: str) -> None:
+    """Process 1 is waited for, and the first one's trace has both."""
+
+    def slow_in_process_1(progress: fb.Progress) -> None:
+        time.sleep(0.2 * number)
+
+    path, calls = f"{folder}/trace.json", {"mesh": mesh, "callbacks": slow_in_process_1}
+    with shardsolve.trace(path) if number == 0 else contextlib.nullcontext():
+        outcome = problem.train(ADAM, **calls).outcome
+    waits = dict(outcome.waits)
+    assert waits[1] > 0.5 and waits.get(0, 0.0) < 0.2 * waits[1], waits
+    assert (outcome.seconds["waiting"] > 0.5) == (number == 0), outcome.seconds
+    if number == 0:
+        report = json.loads(Path(path).read_text())
+        training = report["otherData"]["training"]
+        assert training["straggler"] == 1 and len(training["processes"]) == 2, training
+        steps = [one["seconds"]["steps"] for one in training["processes"]]
+        assert min(steps) > 0, training
+        begins: dict[int, list[float]] = {}
+        for event in report["traceEvents"]:
+            if event["name"] == "steps":
+                begins.setdefault(event["pid"], []).append(event["ts"])
+        one, other = (np.array(sorted(each)) for each in begins.values())
+        assert len(one) == len(other) == 4
+        assert np.abs(one - other).max() < 1e5, (one, other)  # microseconds: they begin together
+
+
 def not_finite(mesh: Mesh) -> None:
     """The point is named in all processes."""
     never = spring(lambda x, u: swing(x, u) / (x.t > 1.9))
@@ -173,6 +203,7 @@ def main() -> None:
     else:
         checkpoints(problem, mesh, int(number), folder)
         misuse(problem, mesh, int(number))
+        traced(problem, mesh, int(number), folder)
 
 
 if __name__ == "__main__":

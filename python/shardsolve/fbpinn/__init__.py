@@ -6,6 +6,7 @@ from shardsolve.fbpinn._coefficients import Grid1D, NetFunction, Scalar
 from shardsolve.fbpinn._files import load
 from shardsolve.fbpinn._gradients import LBFGS, Adam, Optimiser, Refined
 from shardsolve.fbpinn._in_windows import Windows, in_windows
+from shardsolve.fbpinn._keep_compiled import keep_compiled
 from shardsolve.fbpinn._loss import Loss
 from shardsolve.fbpinn._measured import Link, Measured
 from shardsolve.fbpinn._natural_gradient import NaturalGradient, NaturalGradientOutcome
@@ -57,5 +58,6 @@ __all__ = [
     "TrainingWarning",
     "Windows",
     "in_windows",
+    "keep_compiled",
     "load",
 ]

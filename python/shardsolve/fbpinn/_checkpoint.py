@@ -79,6 +79,7 @@ class Checkpoints:
         self._step, self._tried, self._time = 0, 0, time.monotonic()
         self._failed: list[str] = []
         self.began_at = 0
+        self.seconds = 0.0  # of the last one
 
     def resumed(self, state: State) -> State:
         """What the file has, if there is one; else as given."""
@@ -157,7 +158,7 @@ class Checkpoints:
             self._step = step
         except OSError as error:
             self._failed.append(f"step {step} ({error.strerror or error})")
-        self._course.took("checkpoints", begin)
+        self.seconds = self._course.took("checkpoints", begin, step)
 
     def warnings(self) -> list[str]:
         """Sentences."""

@@ -33,6 +33,7 @@ from shardsolve.fbpinn._progress import Progress
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._signals import Signals
 from shardsolve.fbpinn._summary import Course, summary
+from shardsolve.fbpinn._traced import Traced
 
 terms_of_loss = jax.jit(parts_of_loss, static_argnums=0)
 
@@ -69,14 +70,17 @@ def descend(
                     "start": "" if start is None else str(_fingerprint(start)),
                 }
             )
-        training = _Training(problem, how, mesh, start, processes)
-        with Signals(checkpoint is not None) as signals:
-            saves = None
-            if checkpoint is not None:
-                saves = Checkpoints(checkpoint, problem, how, training)
-                training.state = saves.resumed(training.state)
-            ended = _blocks(training, signals, saves, called)
-            return summary(training, ended, saves)
+        with Traced(processes) as traced:
+            training = _Training(problem, how, mesh, start, processes)
+            with Signals(checkpoint is not None) as signals:
+                saves = None
+                if checkpoint is not None:
+                    saves = Checkpoints(checkpoint, problem, how, training)
+                    training.state = saves.resumed(training.state)
+                ended = _blocks(training, signals, saves, called)
+                run = summary(training, ended, saves)
+            traced.end(training.course.waits)
+            return run
 
 
 def as_callbacks(given: Any) -> list[Callable[[Progress], Any]]:
@@ -159,7 +163,7 @@ class _Training:
             self.course.took("compile", begin)
         begin, first = time.perf_counter(), int(self.state.step)
         self.state, losses = self.processes.run(self._program, self.state, self._tables, *of_all)
-        self.course.took("steps", begin)
+        self.course.took("steps", begin, first)
         done = int(self.state.step) - first
         self.course.steps += done
         if done > 0:
@@ -351,12 +355,17 @@ def _asked(
     progress: Progress,
 ) -> _Asked:
     """Calls the callbacks."""
-    processes, failed = training.processes, None
+    processes, course, failed = training.processes, training.course, None
     answers: list[Any] = []
+    begin = time.perf_counter()
     try:
         answers = [callback(progress) for callback in callbacks]
     except Exception as error:  # the others are told before it is raised
         failed = error
+    alone = course.took("callbacks", begin, progress.step)
+    if saves is not None:  # the others waited for that in the block of steps
+        alone += saves.seconds
+        saves.seconds = 0.0
     wants, signals.wants_checkpoint = signals.wants_checkpoint, False
     mine = _Asked(
         any(answer is True for answer in answers),
@@ -364,7 +373,13 @@ def _asked(
         signals.terminated,
         wants or (saves is not None and saves.is_due(progress.step)),
     )
-    of_all = processes.gathered([failed is not None, *mine]).astype(bool)
+    begin = time.perf_counter()
+    words = [failed is not None, *mine, min(round(1e6 * alone), 2**31 - 1)]
+    told = processes.gathered(words)
+    of_all = told[:, :-1].astype(bool)
+    if processes.are_several:
+        course.took("waiting", begin, progress.step)
+        course.waited((told[:, -1] / 1e6).tolist(), processes.numbers)
     if failed is not None:
         raise failed
     if of_all[:, 0].any():

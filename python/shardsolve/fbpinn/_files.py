@@ -87,7 +87,8 @@ def _outcome(given: dict[str, Any]) -> Outcome | GradientOutcome | NaturalGradie
     found["terms"] = [TermLoss(**term) for term in found["terms"]]
     if kind == "GradientOutcome":
         found["held_out_losses"] = [(step, loss) for step, loss in found["held_out_losses"]]
-        found["links"] = [tuple(link) for link in found.get("links", [])]
+        for name in ("links", "waits"):
+            found[name] = [tuple(one) for one in found.get(name, [])]
         return GradientOutcome(**found)
     if kind == "NaturalGradientOutcome":
         return NaturalGradientOutcome(**found)

@@ -80,12 +80,15 @@ class GradientOutcome:
         coefficients_determined, coefficient_deviations: As of `Outcome`: by one Gauss-Newton step
             from where it ended, as if hidden layers were what they are.
         steps_a_second: Without compiling and what is done between blocks.
-        seconds: By part: "setup", "compile", "steps", "held_out", "checkpoints".
+        seconds: By part: "setup", "compile", "steps", "held_out", "callbacks", "checkpoints", and
+            "waiting" for the other processes between blocks.
         devices: Where it ran.
         owner: The device of each box.
         warnings: Sentences with figures; each training also gives them as one `TrainingWarning`.
         step_seconds: Of a step p50, p95, p99 of the blocks' means; blocks are what the host sees.
         links: Who tells whom how much in a gradient: (from, to, bytes).
+        waits: Of several processes (process, seconds) in which all others waited for its callbacks
+            and checkpoints between blocks. Waits inside of blocks: `Loss.measure`.
     """
 
     status: Status
@@ -107,6 +110,7 @@ class GradientOutcome:
     warnings: list[str]
     step_seconds: dict[str, float] = field(default_factory=dict)
     links: list[tuple[int, int, int]] = field(default_factory=list)
+    waits: list[tuple[int, float]] = field(default_factory=list)
 
     def json(self) -> str:
         """One object with the attributes as keys, where null stands for what is not finite."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from shardsolve import _spans
 from shardsolve._records import SolverError, Status
 from shardsolve.fbpinn._measured import links_of, percentiles
 from shardsolve.fbpinn._options import LeastSquares
@@ -29,10 +31,20 @@ class Course:
         self.warnings: list[str] = []
         self.steps = 0  # taken by this process
         self.step_seconds: list[float] = []  # of each block's mean
+        self.waits: dict[int, float] = {}  # by process, how long all others waited for it
 
-    def took(self, part: str, since: float) -> None:
-        """Adds to the seconds of a part."""
-        self.seconds[part] += time.perf_counter() - since
+    def took(self, part: str, since: float, number: int = -1) -> float:
+        """Adds to the seconds of a part, and returns what it took. `number`: of a step."""
+        seconds = time.perf_counter() - since
+        self.seconds[part] += seconds
+        _spans.record(part, since, number)
+        return seconds
+
+    def waited(self, seconds: Sequence[float], numbers: Sequence[int]) -> None:
+        """All processes meet, after so many seconds of their own each: all wait for the last."""
+        *_, second, last = np.sort(seconds)
+        who = numbers[int(np.argmax(seconds))]
+        self.waits[who] = self.waits.get(who, 0.0) + float(last - second)
 
 
 def summary(training: Any, ended: str, saves: Any) -> Run:
@@ -106,6 +118,7 @@ def summary(training: Any, ended: str, saves: Any) -> Run:
         warnings=course.warnings,
         step_seconds=percentiles(course.step_seconds),
         links=[(one.source, one.target, one.bytes) for one in links_of(training.setup)],
+        waits=sorted(course.waits.items()),
     )
     return Run._again(outcome, problem, *parts)
 
