@@ -177,8 +177,8 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
         const Timer timer(mine.rows_seconds);
         system.make(hidden_weights, derivatives, rank_tolerance, inside);
       }
-      finish(system, geometry, elimination, ranks > 1, by_coefficients, residual, rank_tolerance,
-             inside, solver, mine);
+      finish(system, geometry, elimination, true, by_coefficients, residual, rank_tolerance, inside,
+             solver, mine);
       if (rank.leads()) {
         of_first = std::move(mine);
       }

@@ -6,6 +6,8 @@
 #include "programs/gather.hpp"
 #include "runtime/kernels.hpp"
 
+#include <shardsolve/error.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -33,6 +35,9 @@ FrontsOnDevices::FrontsOnDevices(mesh::Rank& rank, const BlockGraph& graph, Elim
       offsets_(graph.offsets()),
       subtrees_(subtrees_of(tree_, placement_, rank.index())),
       top_(top_of(tree_, placement_)) {
+  if (placement_.kind.size() != tree_.nodes.size()) {
+    throw Error(ErrorKind::internal, "internal: fronts were placed as those of another tree");
+  }
   double left = max_bytes - joint_bytes(tree_, placement_, rank.count(), joint_fronts);
   if (is_first() && !top_.node.empty()) {
     // In as little as can be: there are few.

@@ -25,7 +25,7 @@ from systems import (
 )
 
 import shardsolve
-from shardsolve import Status, _alone, _calls, _cholesky_alone, _eigh_alone
+from shardsolve import Status, _alone, _calls, _cholesky_alone, _eigh_alone, _lu_alone
 
 N = 24
 MOST_ROWS = _cholesky_alone.MOST_ROWS_ON_CPU
@@ -38,7 +38,7 @@ def way(request, monkeypatch):
         monkeypatch.setattr(_alone, "_MOST_ROWS_OF_A_BLOCK", 0)
         for call in (
             *(_calls.FACTOR, _calls._SOLVE, _calls._EIGH),
-            *(_calls._LU_FACTOR, _calls._LU_SOLVE),
+            *(_calls._LU_FACTOR, _calls._LU_SOLVE, _calls._LU_INVERSE),
             *(_calls._QR, _calls._SVD, _calls._SVDVALS, _calls._POLAR),
         ):
             monkeypatch.setitem(call.alone, "cpu", call.alone["cuda"])
@@ -305,6 +305,61 @@ def test_any_general_matrix_is_solved(dtype, k, way):
 def test_any_size_of_a_general_matrix_is_solved(n, way):
     a, b = general(n), sides(n)
     assert solves(a, solve_general(alone(a), alone(b))[0], b)
+
+
+def inverse_error(a, x) -> float:
+    """||A X - I|| / (||A|| ||X||), in long doubles."""
+    wide = np.result_type(a.dtype, np.longdouble)
+    a, x = (np.asarray(one).astype(wide) for one in (a, x))
+    return float(infinity_norm(a @ x - np.eye(len(a))) / (infinity_norm(a) * infinity_norm(x)))
+
+
+def growing(n, dtype):
+    """Wilkinson's matrix, whose pivots double, as its transpose: rows are eliminated."""
+    a = np.tril(-np.ones((n, n)), -1) + np.eye(n)
+    a[:, -1] = 1
+    return a.T.astype(dtype)
+
+
+@pytest.mark.parametrize("name", ("random", "scaled", "ill", "growing"))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_inverse_of_many_rows_is_as_good_as_lapacks(dtype, name, monkeypatch):
+    """By XLA's routines; scaled and growing matrices are left to the library."""
+    monkeypatch.setattr(_lu_alone, "MOST_ROWS_ON_CPU", 8)
+    jax.clear_caches()
+    eps = np.finfo(dtype).eps
+    a = general(70, dtype)
+    if name == "scaled":
+        a = (a * np.geomspace(1e-12, 1e12, 70)[:, None]).astype(dtype)
+    if name == "ill":
+        u, _, vh = np.linalg.svd(a)
+        a = ((u * np.geomspace(1, 30 * eps, 70)) @ vh).astype(dtype)
+    if name == "growing":
+        a = growing(70, dtype)
+    x, info = shardsolve.inv(alone(a), assume_a="gen", full_output=True)
+    jax.clear_caches()
+    limit = max(10 * eps / 2, 4 * inverse_error(a, np.linalg.inv(a)))
+    assert info.status is Status.OK
+    assert inverse_error(a, x) <= limit
+    assert 0 <= float(info.backward_error) <= 10 * eps / 2
+
+
+def test_inverse_of_many_rows_is_differentiated_and_batched(monkeypatch):
+    monkeypatch.setattr(_lu_alone, "MOST_ROWS_ON_CPU", 8)
+    jax.clear_caches()
+    a = np.stack([general(20), general(20).T, np.diag([1.0] * 19 + [0])])
+    x = jax.vmap(lambda a: shardsolve.inv(a, assume_a="gen"))(alone(a))
+    assert close(x[:2], np.linalg.inv(a[:2])) and np.isnan(x[2]).all()
+    weights = general(20).T
+
+    def loss(inverse, a):
+        return jnp.sum(weights * inverse(a))
+
+    ours = jax.grad(lambda a: loss(lambda a: shardsolve.inv(a, assume_a="gen"), a))(alone(a[0]))
+    assert close(ours, jax.grad(lambda a: loss(jnp.linalg.inv, a))(a[0]), 1e4)
+    slope = jax.grad(lambda a: shardsolve.slogdet(a, assume_a="gen")[1])(alone(a[0]))
+    assert close(slope, np.linalg.inv(a[0]).T)
+    jax.clear_caches()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -214,7 +214,8 @@ void CudaQrKernels<T>::divide_by_blocks(CudaQueue& queue, In r, Out q, bool corr
   const std::int64_t n = r.columns();
   const std::int64_t width = std::min(divide_columns, n);
   const auto room = static_cast<std::int64_t>(own_scratch / sizeof(T)) / width - n;
-  const std::int64_t at_once = std::min(std::max(room, width), q.rows());
+  // Of fewer rows cuBLAS takes twice the time a row.
+  const std::int64_t at_once = std::min(std::max({room, width, q.rows() / 8}), q.rows());
   const Out inverses(scratch_of<T>(queue, bytes_of<T>((n + at_once) * width)), width, n);
   for (std::int64_t begin = 0; begin < n; begin += width) {
     const std::int64_t count = std::min(width, n - begin);

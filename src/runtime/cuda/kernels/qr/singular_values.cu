@@ -68,13 +68,63 @@ __device__ inline Complex<double> direction(Complex<double> number, double size)
 /// Changes are added, so that a rounded c does no harm in hundreds of rotations: H. Rutishauser,
 /// Numer. Math. 9 (1966) 1.
 template <class E>
-__device__ void rotate(DeviceMatrix<E> a, std::int64_t p, std::int64_t q, double s, double t,
-                       E phase) {
-  for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
-    const E x = load_fresh(&a(i, p));
-    const E y = product_of(load_fresh(&a(i, q)), phase);
-    store_through(&a(i, p), sum_of(x, scaled(sum_of(y, scaled(x, t)), -s)));
-    store_through(&a(i, q), sum_of(y, scaled(sum_of(x, scaled(y, -t)), s)));
+struct Rotation {
+  double s;
+  double t;
+  E phase;
+
+  __device__ void turn(E& p, E& q) const {
+    const E x = p;
+    const E y = product_of(q, phase);
+    p = sum_of(x, scaled(sum_of(y, scaled(x, t)), -s));
+    q = sum_of(y, scaled(sum_of(x, scaled(y, -t)), s));
+  }
+  /// Columns p and q of both.
+  __device__ void turn_columns(DeviceMatrix<E> a, DeviceMatrix<E> v, std::int64_t p,
+                               std::int64_t q) const {
+    for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
+      E ap = load_fresh(&a(i, p));
+      E aq = load_fresh(&a(i, q));
+      E vp = load_fresh(&v(i, p));
+      E vq = load_fresh(&v(i, q));
+      turn(ap, aq);
+      turn(vp, vq);
+      store_through(&a(i, p), ap);
+      store_through(&a(i, q), aq);
+      store_through(&v(i, p), vp);
+      store_through(&v(i, q), vq);
+    }
+  }
+};
+
+/// Of all threads of the block, several sums at once; all have the results.
+template <int count>
+__device__ void add_over_block(double (&sums)[count]) {
+  constexpr int lanes = 32;
+  constexpr int warps = qr::threads / lanes;
+  __shared__ double of_warps[warps][count];
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+#pragma unroll
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+      sums[i] += __shfl_xor_sync(0xffffffffU, sums[i], distance);
+    }
+  }
+  __syncthreads();  // what was here before has been read
+  if (threadIdx.x % lanes == 0) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      of_warps[threadIdx.x / lanes][i] = sums[i];
+    }
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    sums[i] = 0;
+#pragma unroll
+    for (int warp = 0; warp < warps; ++warp) {
+      sums[i] += of_warps[warp][i];
+    }
   }
 }
 
@@ -93,19 +143,23 @@ __device__ bool rotate_pair(DeviceMatrix<E> a, DeviceMatrix<E> v, std::int64_t r
   if (q >= n) {
     return false;
   }
-  double of_p = 0;
-  double of_q = 0;
-  E both = from_real<E>(0);
+  double sums[4] = {};
   for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
     const E x = load_fresh(&a(i, p));
     const E y = load_fresh(&a(i, q));
-    of_p += square(x);
-    of_q += square(y);
-    both = add_product_conjugate(both, y, x);
+    const E both = product_of(y, conjugate(x));
+    sums[0] += square(x);
+    sums[1] += square(y);
+    sums[2] += real(both);
+    sums[3] += imaginary(both);
   }
-  of_p = qr::block_sum(of_p);
-  of_q = qr::block_sum(of_q);
-  both = qr::block_sum(both);
+  add_over_block(sums);
+  const double of_p = sums[0];
+  const double of_q = sums[1];
+  E both = from_real<E>(sums[2]);
+  if constexpr (parts<E> == 2) {
+    both.im = sums[3];
+  }
   const double size = qr::modulus(both);
   if (of_p < no_column || of_q < no_column || !(size > tolerance * (sqrt(of_p) * sqrt(of_q)))) {
     return false;
@@ -116,9 +170,8 @@ __device__ bool rotate_pair(DeviceMatrix<E> a, DeviceMatrix<E> v, std::int64_t r
       copysign(most > 1e9 ? 0.5 / most : 1 / (most + sqrt(1 + most * most)), zeta);
   const double c = 1 / sqrt(1 + tangent * tangent);
   const double s = c * tangent;
-  const E phase = direction(conjugate(both), size);
-  rotate(a, p, q, s, s / (1 + c), phase);
-  rotate(v, p, q, s, s / (1 + c), phase);
+  const Rotation<E> rotation{s, s / (1 + c), direction(conjugate(both), size)};
+  rotation.turn_columns(a, v, p, q);
   return true;
 }
 
@@ -126,7 +179,8 @@ __device__ bool rotate_pair(DeviceMatrix<E> a, DeviceMatrix<E> v, std::int64_t r
 /// is there when they have met.
 template <class E>
 __global__ void __launch_bounds__(qr::threads)
-    sweep_columns(DeviceMatrix<E> a, DeviceMatrix<E> v, double tolerance, Work<E> work) {
+    sweep_columns(DeviceMatrix<E> a, DeviceMatrix<E> v, double tolerance, Work<E> work,
+                  std::int64_t blocks) {
   if (*work.ended != 0) {
     return;
   }
@@ -134,12 +188,12 @@ __global__ void __launch_bounds__(qr::threads)
   std::uint32_t meetings = 0;
   for (int sweep = 0; sweep < max_sweeps; ++sweep) {
     for (std::int64_t round = 0; round < n - 1 + n % 2; ++round) {
-      for (std::int64_t place = blockIdx.x; place < (n + 1) / 2; place += gridDim.x) {
+      for (std::int64_t place = blockIdx.x; place < (n + 1) / 2; place += blocks) {
         if (rotate_pair(a, v, round, place, tolerance) && threadIdx.x == 0) {
           store_through(work.rotated + sweep, std::int64_t{1});
         }
       }
-      meet(work.arrivals, gridDim.x, ++meetings);
+      meet(work.arrivals, static_cast<std::uint32_t>(blocks), ++meetings);
     }
     if (load_fresh(work.rotated + sweep) == 0) {
       if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -244,9 +298,9 @@ void SmallQrDeviceKernels<E>::singular_values(cudaStream_t stream, Out a, double
   launch(stream, &begin_sweeps<E>, 1, block, device(a), work);
   launch(stream, &scale_to_unit<E>, n, block, device(a), device(u), work);
   const double tolerance = sqrt(static_cast<double>(n)) * 0x1p-52;
-  launch_together(stream, &sweep_columns<E>,
-                  std::min(std::max((n + 1) / 2, std::int64_t{1}), max_together()), block,
-                  device(a), device(u), tolerance, work);
+  const std::int64_t blocks = std::min(std::max((n + 1) / 2, std::int64_t{1}), max_together());
+  launch_together(stream, &sweep_columns<E>, blocks, block, device(a), device(u), tolerance, work,
+                  blocks);
   launch(stream, &find_norms<E>, n, block, device(a), work);
   launch(stream, &find_order<E>, divide_up(n < 1 ? 1 : n, qr::threads), block, n, work, s, info);
   launch(stream, &store_vh<E>, n, block, device(u), device(vh), work);
