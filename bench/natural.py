@@ -11,7 +11,8 @@ with its default solver, and with ours in the place of that; beside both `natura
 
 All sides take turns in one process, or two that take turns, so that a machine that changes its
 speed does so for all. Prints the median of each, the range, and how many times as long as the
-first one's. Every answer is compared with the first one's before.
+first one's; of `step` and `chain` the same of the processor's time, of all threads, which other
+work on the machine changes less. Every answer is compared with the first one's before.
 """
 
 from __future__ import annotations
@@ -202,13 +203,17 @@ def take_turns(sides: dict[str, Callable], runs: int) -> None:
         if not off < 1e-6:
             raise SystemExit(f"{name} is {off:.1e} away")
     seconds: dict[str, list[float]] = {name: [] for name in sides}
+    of_processor: dict[str, list[float]] = {name: [] for name in sides}
     names = list(sides)
     for turn in range(runs):
         for name in names if turn % 2 == 0 else reversed(names):
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             jax.block_until_ready(sides[name]())
             seconds[name].append(time.perf_counter() - begin)
+            of_processor[name].append(time.process_time() - used)
     report(seconds)
+    print("processor's time:")
+    report(of_processor)
 
 
 def report(seconds: dict[str, list[float]]) -> None:

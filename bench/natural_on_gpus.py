@@ -114,7 +114,7 @@ def answers(options: argparse.Namespace, budget: Budget) -> None:
     from shardsolve._gram import gram
 
     rng = np.random.default_rng(0)
-    mesh = jax.make_mesh((1,), ("x",), devices=jax.devices()[:1])
+    mesh = mesh_of(1)
 
     def normal(*shape, is_complex: bool = False):
         real = rng.standard_normal(shape)
@@ -329,15 +329,19 @@ def ours(o, f, mesh=None):
     return natural.solve(o, f, SHIFT, mesh=mesh)
 
 
-def one_device():
+def mesh_of(count: int):
+    """The first devices."""
     import jax
+    from jax.sharding import AxisType
 
-    return jax.make_mesh((1,), ("x",), devices=jax.devices()[:1])
+    return jax.make_mesh(
+        (count,), ("x",), axis_types=(AxisType.Auto,), devices=jax.devices()[:count]
+    )
 
 
 def step(options: argparse.Namespace, budget: Budget) -> None:
     o, f = system(options)
-    mesh = one_device()
+    mesh = mesh_of(1)
     n, parameters = options.samples, options.parameters
     size = {"samples": n, "parameters": parameters}
     whole, _ = timed("step", "O O^T by jnp", options, product, o, **size)
@@ -366,7 +370,7 @@ def parts(options: argparse.Namespace, budget: Budget) -> None:
     from shardsolve.natural import _solve
 
     o, f = system(options)
-    mesh = one_device()
+    mesh = mesh_of(1)
     plan = _solve._Plan(True, True, False, "cholesky", 10, False, "float64")
     scale = jnp.asarray(1 / options.samples)
 
@@ -452,7 +456,7 @@ def memory(options: argparse.Namespace, budget: Budget) -> None:
     import jax.numpy as jnp
 
     n, parameters = options.samples, options.parameters
-    mesh = one_device()
+    mesh = mesh_of(1)
     o = jax.ShapeDtypeStruct((n, parameters), jnp.float64)
     f = jax.ShapeDtypeStruct((n,), jnp.float64)
     run = jax.jit(functools.partial(ours, mesh=mesh))
@@ -487,7 +491,7 @@ def devices(options: argparse.Namespace, budget: Budget) -> None:
     for count in (1, len(jax.devices())):
         if not budget.has(f"{count} devices"):
             return
-        mesh = jax.make_mesh((count,), ("x",), devices=jax.devices()[:count])
+        mesh = mesh_of(count)
         o, f = system(options, mesh)
         run = functools.partial(ours, mesh=mesh)
         found[count], x = timed("devices", f"natural.solve, {count}", options, run, o, f)

@@ -1,4 +1,4 @@
-"""The ground state of a Heisenberg chain by minSR: NetKet, with shardsolve's solver.
+r"""The ground state of a Heisenberg chain by minSR: NetKet, with shardsolve's solver.
 
 A restricted Boltzmann machine with more parameters than samples, so each step solves with a matrix
 of samples (Chen and Heyl, 2024), two rows for each: real and imaginary parts. The energy is printed
@@ -7,7 +7,8 @@ about shardsolve is `linear_solver=`.
 
     pip install '.[netket]'
     python examples/netket_heisenberg.py                # 16 sites, on four devices of one CPU
-    python examples/netket_heisenberg.py --sites 40 --samples 1024 --steps 200
+    python examples/netket_heisenberg.py --sites 40 --samples 512 --density 2 --steps 130 \
+        --bound 5e-3
     python examples/netket_heisenberg.py --picture ring.png   # with matplotlib
 
 Exit status: 0, or 1 if the energy is not within the bound that --bound sets.
