@@ -6,7 +6,8 @@ other. The rows of A go round a ring of devices, half of the way, and no device 
     device i:  A_i A_i^H | receives A_(i+1), sends A_i to i-1:  B = A_i A_(i+1)^H, B^H to i+1 | ...
 
 A message and the product before it do not depend on each other, so XLA may do both at once. Of
-A_i A_i^H, too, little more than a half is made: strips of rows, each from the diagonal on.
+A_i A_i^H, too, a half is made, by cuBLAS on GPUs, or little more: strips of rows, each from the
+diagonal on.
 """
 
 from __future__ import annotations
@@ -55,6 +56,20 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _square(a: jax.Array) -> jax.Array:
     """A A^H, Hermitian to the last bit: what lies below the diagonal is what lies above."""
+    if a.dtype.kind == "c":  # JAX has cuBLAS's syrk, not its herk
+        return _in_strips(a)
+    return lax.platform_dependent(a, cuda=_by_syrk, default=_in_strips)
+
+
+def _by_syrk(a: jax.Array) -> jax.Array:
+    """By cuBLAS, which makes half of the product and copies no rows."""
+    n = len(a)
+    lower = lax.linalg.symmetric_product(a, jnp.zeros((n, n), a.dtype))
+    return jnp.tril(lower) + jnp.tril(lower, -1).T
+
+
+def _in_strips(a: jax.Array) -> jax.Array:
+    """From the diagonal on, a strip of rows at a time."""
     n = len(a)
     strips = max(1, min(_STRIPS, n // _STRIP_ROWS))
     width = -(-n // strips)

@@ -215,6 +215,15 @@ def test_square_on_one_device_is_made_in_strips_from_the_diagonal_on(n, monkeypa
     assert np.array_equal(found, found.conj().T)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_square_by_cublas_is_the_product_and_symmetric_to_the_last_bit(dtype):
+    """On GPUs half of it is made, elsewhere all of it, by the same call."""
+    a = normal(np.random.default_rng(0), (65, 40), dtype)
+    found = np.asarray(jax.jit(_gram._by_syrk)(a))
+    assert np.abs(found - a @ a.T).max() < 100 * np.finfo(dtype).eps * np.abs(found).max()
+    assert np.array_equal(found, found.T) and found.dtype == dtype
+
+
 @pytest.mark.parametrize("mode", ["real", "complex"])
 @pytest.mark.parametrize("side", ["samples", "parameters"])
 def test_no_device_ever_has_all_of_the_samples(side, mode):
