@@ -70,6 +70,7 @@ class EmulatedQrKernels final : public runtime::QrKernels<T> {
       const In some = a.block(begin, 0, (piece + 1) * a.rows() / 3 - begin, n);
       host_.adjoint_product(queue, some, some, products.view().columns_from(piece * n, n));
     }
+    queue.synchronize();
     for (std::int64_t j = 0; j < n; ++j) {
       std::fill_n(&g(0, j), n, Wide{0});
     }

@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(qr::threads)
     for (std::int64_t round = 0; round < n - 1 + n % 2; ++round) {
       for (std::int64_t place = blockIdx.x; place < (n + 1) / 2; place += blocks) {
         if (rotate_pair(a, v, round, place, tolerance) && threadIdx.x == 0) {
-          store_through(work.rotated + sweep, std::int64_t{1});
+          tell(work.rotated + sweep, std::int64_t{1});
         }
       }
       meet(work.arrivals, static_cast<std::uint32_t>(blocks), ++meetings);
