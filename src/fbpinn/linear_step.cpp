@@ -147,6 +147,7 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
                        std::span<const double> by_coefficients, std::span<const double> residual,
                        double rank_tolerance, const sparse::Workers& workers,
                        const LinearSolver& solver) {
+  runtime::host::blas::use_one_thread();  // of however many cores a process has: the same bits
   LinearStep step;
   const std::int64_t columns_of_box = geometry.fields * mlp.features();
   const std::int64_t boxes = geometry.boxes.count();
@@ -185,7 +186,6 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
     });
     return of_first;
   }
-  runtime::host::blas::use_one_thread();
   step.is_by_cg = choose_cg(host_memory(geometry, columns_of_box, elimination.tree, workers), boxes,
                             "the host's", solver.method);
   BlocksOnHost system(geometry.lists);

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -240,6 +241,39 @@ TEST(EmulatedBoxes, WhatProcessesCannotTrain_IsRefusedInAllWithTheWordsOfOne) {
     });
     EXPECT_TRUE(several.in_good_order());
   }
+}
+
+/// By what is solved, or that it is refused.
+TEST(EmulatedBoxes, MemoryThatOneProcessLacks_DecidesInAll) {
+  const std::vector<Interval> line{{0, 1}};
+  Problem problem(Boxes::regular(line, {4}, 2.5), {.hidden = {3}});
+  problem.add("equation", grid(line, {24}), [](Coordinates, const auto& u) { return u(0) - 1.0; });
+  problem.add("start", {0.0}, [](Coordinates, const auto& u) { return u() * 1.0; });
+  std::set<std::string> seen;
+  for (double bytes = 4096; bytes < 65536; bytes *= 1.1) {
+    ProcessMeshes meshes(
+        2, ProcessMeshes::usual_eager, Hosts::one_each,
+        [bytes](std::unique_ptr<comm::Transport> transport) {
+          const std::int64_t available = transport->rank() == 1 ? static_cast<std::int64_t>(bytes)
+                                                                : EmulatedGpuOfProcess::plenty;
+          return std::make_unique<EmulatedGpuOfProcess>(std::move(transport), available);
+        });
+    std::vector<std::string> ways(2);
+    const auto errors = meshes.together([&](Mesh& mesh, std::int64_t rank) {
+      const Trained trained = least_squares(mesh, problem, {.max_cg_steps = 3});
+      ways[static_cast<std::size_t>(rank)] = trained.is_by_cg ? "cg" : "factor";
+    });
+    for (std::size_t rank = 0; rank < ways.size(); ++rank) {
+      if (errors[rank]) {
+        EXPECT_EQ(errors[rank]->kind(), ErrorKind::out_of_memory);
+        EXPECT_EQ(std::string(errors[rank]->what()), errors[0] ? errors[0]->what() : "");
+        ways[rank] = "refused";
+      }
+    }
+    EXPECT_EQ(ways[0], ways[1]) << bytes;
+    seen.insert(ways[1]);
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"cg", "factor", "refused"}));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::testing {
@@ -169,14 +170,21 @@ class EmulatedGpuBackend final : public mesh::HostBackend {
   }
 };
 
-/// That of one of several processes.
+/// That of one of several processes, with so many bytes of memory free.
 class EmulatedGpuOfProcess final : public mesh::ProcessBackend {
  public:
-  using ProcessBackend::ProcessBackend;
+  static constexpr std::int64_t plenty = std::int64_t{1} << 40;
+  explicit EmulatedGpuOfProcess(std::unique_ptr<comm::Transport> transport,
+                                std::int64_t available = plenty)
+      : ProcessBackend(std::move(transport)), available_(available) {}
   Memory memory() const override { return Memory::device; }
+  std::int64_t available_memory() const override { return available_; }
   std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
     return std::make_unique<EmulatedGpu>(pulse, runtime::host::RunsIn::own_thread);
   }
+
+ private:
+  std::int64_t available_;
 };
 
 inline Mesh emulated_gpus(std::int64_t ranks) {

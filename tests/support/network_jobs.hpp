@@ -32,7 +32,7 @@ std::string answer_of(Mesh& mesh, const NetworkJob& job);
 /// A training whose function throws Error(io, "planted") if it `fails` here.
 std::vector<double> train_failing_networks(Mesh& mesh, const RunOptions& options, bool fails);
 
-/// The least of them: a linear equation with a coefficient, and what was found at other points.
+/// The least of them: a linear equation on a line.
 std::vector<double> train_few_networks(Mesh& mesh, const RunOptions& options);
 
 }  // namespace shardsolve::testing
