@@ -16,9 +16,15 @@ if(NOT SHARDSOLVE_ZIG)
   mark_as_advanced(SHARDSOLVE_ZIG)
 endif()
 # CMake's trials of the compiler read this file again, without the cache.
-list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES SHARDSOLVE_ZIG)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES SHARDSOLVE_ZIG SHARDSOLVE_WHEEL_PROCESSOR)
 
-set(CMAKE_CXX_COMPILER "${SHARDSOLVE_ZIG}" c++ -target x86_64-linux-gnu.2.28)
+set(SHARDSOLVE_WHEEL_PROCESSOR x86_64 CACHE STRING "What the wheel is for: x86_64, or aarch64 from any machine")
+if(NOT SHARDSOLVE_WHEEL_PROCESSOR STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+  # Said where it is another one alone: CMake runs no program that it has compiled then.
+  set(CMAKE_SYSTEM_NAME Linux)
+  set(CMAKE_SYSTEM_PROCESSOR ${SHARDSOLVE_WHEEL_PROCESSOR})
+endif()
+set(CMAKE_CXX_COMPILER "${SHARDSOLVE_ZIG}" c++ -target ${SHARDSOLVE_WHEEL_PROCESSOR}-linux-gnu.2.28)
 # Unlike GCC, clang may contract a * b + c in standard C++ too.
 set(CMAKE_CXX_FLAGS_INIT "-ffp-contract=off")
 # zig's C++ runtime comes with its debug information.

@@ -3,12 +3,12 @@
 #include "choice.hpp"
 #include "findings.hpp"
 #include "gpu_path.hpp"
+#include "mesh/cuda_architectures.hpp"
 #include "text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 namespace shardsolve::cli::doctor {
@@ -50,19 +50,7 @@ void judge_asked(const Surroundings& s, Findings& findings) {
   }
 }
 
-/// The least compute capability that there are kernels for, times 10; of "80-real 90-real" it is
-/// 80.
-int least_architecture(const std::string& architectures) {
-  int least = std::numeric_limits<int>::max();
-  for (const std::string& one : split(architectures, ' ')) {
-    const std::size_t digits = std::min(one.find_first_not_of("0123456789"), one.size());
-    least = std::min(least, to_number<int>(one.substr(0, digits)).value_or(least));
-  }
-  return least == std::numeric_limits<int>::max() ? 0 : least;
-}
-
 void judge_gpus(const Surroundings& s, Findings& findings) {
-  const int least = least_architecture(s.cuda.architectures);
   const std::vector<int> used = s.gpus_of_job();
   for (std::size_t i = 0; i < s.cuda.gpus.size(); ++i) {
     const mesh::GpuFacts& gpu = s.cuda.gpus[i];
@@ -74,13 +62,16 @@ void judge_gpus(const Surroundings& s, Findings& findings) {
                           "a solve on it fails the same way",
                           "see nvidia-smi: another program may have it for itself alone, or all of "
                           "its memory"});
-    } else if (10 * gpu.major + gpu.minor < least) {
+    } else if (!mesh::has_kernels(s.cuda.architectures, 10 * gpu.major + gpu.minor)) {
       findings.push_back(
-          {severity, "gpu-too-old",
-           fmt::format("GPU {} ({}) has compute capability {}.{}, shardsolve's kernels need {}.{}",
-                       i, gpu.name, gpu.major, gpu.minor, least / 10, least % 10),
-           "its kernels do not run there",
-           "use other GPUs or CPU devices; -DCMAKE_CUDA_ARCHITECTURES chooses what is built"});
+          {severity, "gpu-without-kernels",
+           fmt::format("GPU {} ({}) has compute capability {}.{}; shardsolve's library for CUDA {} "
+                       "has no kernels for it, but for {}",
+                       i, gpu.name, gpu.major, gpu.minor, s.cuda.runtime / 1000,
+                       s.cuda.architectures),
+           "a mesh with it is refused",
+           "use other GPUs or CPU devices; the page about what is supported has a table of GPUs "
+           "and CUDAs, and -DCMAKE_CUDA_ARCHITECTURES chooses what is built"});
     }
   }
 }

@@ -95,6 +95,9 @@ TEST(CudaArchitectures, RunWhereTheirCodeDoes) {
   EXPECT_TRUE(has_kernels("80-real 90-real 100", 120)) << "from PTX";
   EXPECT_TRUE(has_kernels("70-real 80-real", 70));
   EXPECT_FALSE(has_kernels("70-real 80-real", 75)) << "64 KB of shared memory";
+  EXPECT_TRUE(has_kernels("native", 90));
+  EXPECT_TRUE(has_kernels("all-major", 80));
+  EXPECT_FALSE(has_kernels("native", 75));
   EXPECT_FALSE(has_kernels("", 80));
 }
 

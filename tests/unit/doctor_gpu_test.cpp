@@ -171,11 +171,35 @@ std::vector<Case> cuda_cases() {
        healthy_gpu_job,
        [](Surroundings& s) {
          s.cuda.gpus[0].major = 7;
+         s.cuda.gpus[0].minor = 0;
+       },
+       "gpu-without-kernels",
+       Severity::error,
+       {"7.0", "CUDA 13", "80-real 90-real 100"}},
+      {"t4_between_what_cuda_12_has",
+       healthy_gpu_job,
+       [](Surroundings& s) {
+         s.cuda.runtime = 12090;
+         s.cuda.has_both = true;
+         s.cuda.architectures = "70-real 80-real 90-real";
+         s.cuda.gpus[0].major = 7;
          s.cuda.gpus[0].minor = 5;
        },
-       "gpu-too-old",
+       "gpu-without-kernels",
        Severity::error,
-       {"7.5", "8.0"}},
+       {"7.5", "CUDA 12", "70-real 80-real"}},
+      {"gpu_too_new_beside_another",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         s.cuda.runtime = 12090;
+         s.cuda.has_both = true;
+         s.cuda.architectures = "70-real 80-real 90-real";
+         s.cuda.gpus[1].major = 10;
+         s.cuda.gpus[1].minor = 0;
+       },
+       "gpu-without-kernels",
+       Severity::warning,
+       {"GPU 1", "10.0", "CUDA 12"}},
       {"launch_blocking",
        healthy_with_gpus,
        [](Surroundings& s) { s.environment["CUDA_LAUNCH_BLOCKING"] = "1"; },
