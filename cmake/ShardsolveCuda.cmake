@@ -126,7 +126,9 @@ set_target_properties(shardsolve_cuda_kernels PROPERTIES POSITION_INDEPENDENT_CO
 if(cuda_by_clang)
   # Drivers before 12.4 do not read what fatbinary makes smaller by default.
   target_compile_options(shardsolve_cuda_kernels PRIVATE -std=c++20 -O3 -g0 -Wno-unused-command-line-argument
-                                                         "SHELL:-Xcuda-fatbinary --compress-mode=speed")
+                                                         "SHELL:-Xcuda-fatbinary --compress-mode=speed"
+                                                         # libdevice has square roots of floats approximated else.
+                                                         "SHELL:-mllvm -nvvm-reflect-add=__CUDA_PREC_SQRT=1")
   # What a function of a kernel keeps in arrays is in registers only where that function is inlined, which nvcc does
   # without a limit. Krylov's kernels have no such arrays, and a state machine that would be there many times.
   set(inlined_kernels ${cuda_kernels})
