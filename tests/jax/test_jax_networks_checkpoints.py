@@ -234,6 +234,40 @@ def test_signals_ask_for_one(tmp_path: Path):
     require_same_bits(problem().train(HOW, checkpoint=checkpoint), whole())
 
 
+def test_ctrl_c_leaves_one_within_a_block(tmp_path: Path):
+    checkpoint = fb.Checkpoint(tmp_path / "kept")
+    seen = []
+
+    def callback(progress: fb.Progress) -> None:
+        seen.append(progress.step)
+        if progress.step == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.warns(fb.TrainingWarning, match="Ctrl-C ended it after 20 of 60 steps"):
+            run = problem().train(HOW, checkpoint=checkpoint, callbacks=callback)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert run.outcome.ended == "interrupt" and seen[-1] == 20
+    again = problem().train(HOW, checkpoint=checkpoint)
+    assert again.outcome.began_at == 20
+    require_same_bits(again, whole())
+
+
+def test_it_is_written_every_so_many_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    clock, written = [0.0], []
+    monkeypatch.setattr(_checkpoint.time, "monotonic", lambda: clock[0])
+
+    def callback(progress: fb.Progress) -> None:
+        clock[0] += 25  # seconds
+        written.append(checkpoint.path.exists())
+
+    checkpoint = fb.Checkpoint(tmp_path / "kept", minutes=1)
+    problem().train(replace(HOW, steps=20), checkpoint=checkpoint, callbacks=callback)
+    assert written == [False, False, False, True]  # after 75 seconds
+
+
 def test_it_is_written_every_so_many_steps(tmp_path: Path):
     written = []
 
