@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import shardsolve.fbpinn as fb
-from shardsolve.fbpinn import _archive
+from shardsolve.fbpinn import _archive, _checkpoint
 
 pytestmark = [
     pytest.mark.devices,
