@@ -249,7 +249,7 @@ def batches(points: int) -> Iterator[dict[str, Any]]:
 
 
 def validation(points: int) -> Iterator[dict[str, Any]]:
-    """The solution at many points, so many at a time: seconds, growth of the process's memory."""
+    """The solution at many points, so many at a time: seconds, how the process's peak grows."""
     import resource
 
     import numpy as np
@@ -258,11 +258,15 @@ def validation(points: int) -> Iterator[dict[str, Any]]:
 
     run = problem_of(2000).train(fb.Adam(steps=1, block=1, dtype=np.dtype(np.float32)))
     where = np.random.default_rng(0).uniform([-1, 0], [1, 1], (points, 2))
+
+    def peak() -> int:
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = peak()
     for chunk in (2048, 8192, 25_000, 65_536, points):  # the peak of the process only grows
         run.evaluate(where[:chunk], chunk=chunk)  # compiles
         seconds = min(took(lambda: run.evaluate(where, chunk=chunk)) for _ in range(2))  # noqa: B023
-        peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        yield {"chunk": chunk, "seconds": seconds, "peak_bytes": peak}
+        yield {"chunk": chunk, "seconds": seconds, "peak_bytes": peak() - before}
 
 
 def work(given: dict[str, Any]) -> None:

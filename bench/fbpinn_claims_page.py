@@ -252,7 +252,7 @@ CLAIMS = [
         "chunks of 2048 points stay in the L2 cache: 20 to 30 %; validation in chunks: 5 to 10 %",
         "points at a time",
         parts("points at a time", "chunk", "points", "peak_bytes"),
-        "yes, on the host: `evaluate(chunk=25_000)`. Bytes are the peak of the process",
+        "yes, on the host: `evaluate(chunk=25_000)`. Bytes are what the process grew by until then",
     ),
     Claim(
         "20 subdomains at a time: 15 to 25 %",

@@ -56,6 +56,9 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     for axes in panels[len(names) :]:
         axes.remove()
     figure.suptitle(f"Error against seconds, {report['device']}, float64", fontsize=11)
-    figure.tight_layout(rect=(0, 0.04, 1, 1))
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncols=3, fontsize=8)
+    lines, labels = panels[0].get_legend_handles_labels()
+    columns = 3 if len(names) > 1 else 1
+    rows = -(-len(labels) // columns)
+    figure.tight_layout(rect=(0, 0.25 * rows / figure.get_figheight(), 1, 1))
+    figure.legend(lines, labels, loc="lower center", ncols=columns, fontsize=8)
     figure.savefig(path)

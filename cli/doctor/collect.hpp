@@ -4,6 +4,7 @@
 #include "surroundings.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 
 namespace shardsolve::cli::doctor {
@@ -17,7 +18,8 @@ Surroundings look_around(const Job& job, std::int64_t processes);
 
 // The parts of it.
 Host look_at_host();
-Driver look_at_driver();
+/// `folder`: where the driver tells of itself.
+Driver look_at_driver(const std::filesystem::path& folder = "/proc/driver/nvidia");
 /// Between those `wanted` if these are several and can be used, else between all that can.
 std::optional<Links> look_at_links(const mesh::CudaFacts& cuda, const std::vector<int>& wanted);
 /// `device`: as Mesh::device_kind().

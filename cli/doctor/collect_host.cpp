@@ -17,6 +17,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <thread>
 
 namespace shardsolve::cli::doctor {
@@ -98,26 +100,33 @@ Host look_at_host() {
   host.group_threads = core::threads_left();
   host.strict_commit = first_line("/proc/sys/vm/overcommit_memory") == "2";
   host.commit_left = memory_entry("CommitLimit") - memory_entry("Committed_AS");
-  struct statvfs shared{};
+  struct statvfs shared {};
   if (::statvfs("/dev/shm", &shared) == 0) {
     host.shared_memory = static_cast<std::int64_t>(shared.f_bavail * shared.f_frsize);
   }
   return host;
 }
 
-Driver look_at_driver() {
+Driver look_at_driver(const std::filesystem::path& folder) {
   Driver driver;
   // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ..."
-  std::istringstream words(first_line("/proc/driver/nvidia/version"));
+  std::istringstream words(first_line(folder / "version"));
   for (std::string word; driver.version.empty() && words >> word;) {
     if (version_numbers(word).size() > 1) {
       driver.version = word;
     }
   }
   std::error_code error;
-  for ([[maybe_unused]] const auto& gpu :
-       std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", error)) {
+  for (const auto& gpu : std::filesystem::directory_iterator(folder / "gpus", error)) {
     ++driver.gpus;
+    constexpr std::string_view name = "GPU UUID:";
+    std::ifstream file(gpu.path() / "information");
+    for (std::string line; std::getline(file, line);) {
+      if (line.compare(0, name.size(), name) == 0) {
+        driver.uuids[lower_case(gpu.path().filename().string())] =
+            trimmed(line.substr(name.size()));
+      }
+    }
   }
   return driver;
 }

@@ -1,5 +1,6 @@
 #include "diagnosis.hpp"
 #include "jax_support.hpp"
+#include "slurm.hpp"
 #include "text.hpp"
 
 #include <shardsolve/version.hpp>
@@ -36,13 +37,14 @@ Json host(const Host& host) {
           {"available_memory_bytes", host.available_memory}};
 }
 
-Json gpus(const mesh::CudaFacts& cuda) {
+Json gpus(const Surroundings& s) {
   Json list = Json::array();
-  for (std::size_t i = 0; i < cuda.gpus.size(); ++i) {
-    const mesh::GpuFacts& gpu = cuda.gpus[i];
+  for (std::size_t i = 0; i < s.cuda.gpus.size(); ++i) {
+    const mesh::GpuFacts& gpu = s.cuda.gpus[i];
     list.push_back({{"number", i},
                     {"name", gpu.name},
                     {"bus_id", text(gpu.bus_id)},
+                    {"uuid", text(s.uuid_of(gpu))},
                     {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
                     {"memory_bytes", gpu.memory},
                     {"free_memory_bytes", number(gpu.free_memory)},
@@ -100,6 +102,14 @@ Json mpi(const Surroundings& s) {
           {"launcher", text(s.launch.launcher)}};
 }
 
+Json task(const Surroundings& s) {
+  const auto found = slurm_task(s);
+  return found ? Json{{"number", found->number},
+                      {"of_node", found->of_node},
+                      {"gpu", number(found->gpu)}}
+               : Json(nullptr);
+}
+
 Json jax(const Surroundings& s) {
   return {{"python", text(s.python.path)},
           {"python_version", text(s.python.version)},
@@ -109,6 +119,7 @@ Json jax(const Surroundings& s) {
           {"shardsolve", text(s.python.version_of("shardsolve"))},
           {"oldest_supported", oldest_jax},
           {"before", first_jax_too_new},
+          {"task", task(s)},
           {"packages", s.python.packages}};
 }
 
@@ -166,7 +177,7 @@ std::string json_of(const Diagnosis& diagnosis) {
       {"command", "doctor"},
       {"status", diagnosis.has_errors() ? "errors" : "ok"},
       {"host", host(s.host)},
-      {"gpus", gpus(s.cuda)},
+      {"gpus", gpus(s)},
       {"links", links(s.links, diagnosis.choice.path)},
       {"cuda", cuda(s)},
       {"blas",

@@ -1,5 +1,6 @@
 #include "diagnosis.hpp"
 #include "jax_support.hpp"
+#include "slurm.hpp"
 #include "text.hpp"
 
 #include <shardsolve/version.hpp>
@@ -75,9 +76,20 @@ std::string gpu_rows(const Surroundings& s) {
         gpu.free_memory
             ? fmt::format("{} of {} free", gigabytes(*gpu.free_memory), gigabytes(gpu.memory))
             : fmt::format("unusable: {}", gpu.failure);
+    const std::string uuid = s.uuid_of(gpu);
     rows += row(fmt::format("GPU {}", i),
-                fmt::format("{}, {}, compute capability {}.{}, at {}", gpu.name, memory, gpu.major,
-                            gpu.minor, gpu.bus_id));
+                fmt::format("{}, {}, compute capability {}.{}, at {}{}{}", gpu.name, memory,
+                            gpu.major, gpu.minor, gpu.bus_id, uuid.empty() ? "" : ", ", uuid));
+  }
+  if (const auto task = slurm_task(s)) {
+    std::string takes = "takes none";
+    if (task->gpu) {
+      const mesh::GpuFacts& gpu = s.cuda.gpus[static_cast<std::size_t>(*task->gpu)];
+      const std::string uuid = s.uuid_of(gpu);
+      takes = fmt::format("takes GPU {}, {}", *task->gpu, uuid.empty() ? gpu.bus_id : uuid);
+    }
+    rows += row("task", fmt::format("{} of {} on {} under Slurm: JAX {}", task->number,
+                                    task->of_node, s.host.name, takes));
   }
   return rows;
 }
@@ -205,7 +217,7 @@ std::string tiles_row(const Tiles& tiles) {
 }
 
 /// "12.3" or, of several devices that differ, "12.1 to 12.9".
-std::string range(const std::vector<DeviceRates>& devices, double DeviceRates::* rate) {
+std::string range(const std::vector<DeviceRates>& devices, double DeviceRates::*rate) {
   const auto [least, most] = std::minmax_element(
       devices.begin(), devices.end(),
       [&](const auto& one, const auto& other) { return one.*rate < other.*rate; });

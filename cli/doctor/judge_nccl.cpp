@@ -5,8 +5,11 @@
 #include "text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
+#include <string>
+#include <vector>
 
 namespace shardsolve::cli::doctor {
 namespace {
@@ -43,6 +46,26 @@ void judge_switch(const Surroundings& s, const char* name, Severity severity, co
   }
 }
 
+/// Switches that say what NCCL does anyway.
+void judge_defaults(const Surroundings& s, Findings& findings) {
+  std::vector<std::string> found;
+  std::vector<std::string> remedies;
+  for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"}) {
+    const Setting set = setting(s, name);
+    const auto number = to_number<std::int64_t>(set.value);
+    // In the environment it may be there to overrule a file.
+    if (number && *number == 0 && s.nccl.settings.count(name) == 0) {
+      found.push_back(set.text);
+      remedies.push_back(set.remedy);
+    }
+  }
+  if (!found.empty()) {
+    findings.push_back({Severity::note, "nccl-default", fmt::format("{}", fmt::join(found, ", ")),
+                        "it is the default, so it makes nothing faster",
+                        fmt::format("{}", fmt::join(remedies, ", "))});
+  }
+}
+
 }  // namespace
 
 void judge_nccl(const Surroundings& s, Findings& findings) {
@@ -68,6 +91,7 @@ void judge_nccl(const Surroundings& s, Findings& findings) {
                "between machines NCCL uses TCP in place of InfiniBand or RoCE; inside one it makes "
                "no difference",
                findings);
+  judge_defaults(s, findings);
 }
 
 }  // namespace shardsolve::cli::doctor

@@ -10,6 +10,7 @@
 #include <shardsolve/tile_table.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -84,8 +85,9 @@ struct Blas {
 
 /// NVIDIA's kernel driver, asked without CUDA: it shows what CUDA_VISIBLE_DEVICES hides.
 struct Driver {
-  std::string version;    ///< "580.65.06"; empty if there is none
-  std::int64_t gpus = 0;  ///< of this machine or container
+  std::string version;                       ///< "580.65.06"; empty if there is none
+  std::int64_t gpus = 0;                     ///< of this machine or container
+  std::map<std::string, std::string> uuids;  ///< by bus, in lower case: "GPU-5f3c..."
 };
 
 /// A program that starts processes.
@@ -173,6 +175,13 @@ struct Surroundings {
   /// XLA_FLAGS as the Python program that runs this was started with; empty if none runs it.
   std::string xla_flags_of_parent;
 
+  /// By which `nvidia-smi` and all processes know a GPU; empty if the driver does not tell.
+  std::string uuid_of(const mesh::GpuFacts& gpu) const {
+    std::string bus = gpu.bus_id;
+    std::transform(bus.begin(), bus.end(), bus.begin(),
+                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    return value_of(driver.uuids, bus);
+  }
   bool has_gpu() const { return driver.gpus > 0 || !cuda.gpus.empty(); }
   /// CUDA's numbers of the GPUs that the processes of this host take; none if the job is for CPUs.
   /// Without a list there is one for each process, or one that its launcher has chosen.

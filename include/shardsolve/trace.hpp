@@ -70,7 +70,8 @@ class SHARDSOLVE_EXPORT Trace {
   std::vector<double> flops_by_rank() const;
   /// The trace in Chrome's JSON format, which Perfetto and chrome://tracing open: one process a
   /// rank, one thread a queue, an arrow (flow event) a message, times in microseconds since the
-  /// first span. Under "otherData" are the clocks and the summary (trace_summary.hpp).
+  /// first span. Under "otherData" are the clocks, the summary (trace_summary.hpp) and "origin_ns",
+  /// when that span began on the steady clock (null if there is none).
   std::string to_json() const;
 
  private:

@@ -215,7 +215,7 @@ def test_another_number_of_devices_gives_the_same_curve():
 
 @pytest.mark.more
 def test_another_number_of_devices_gives_the_same_curve_in_single_precision():
-    single = fb.Adam(steps=25, rate=0.02, block=25, points="random", dtype=np.float32)
+    single = fb.Adam(steps=100, rate=0.02, block=50, points="random", dtype=np.float32)
     one, more = (
         np.array(spring().train(single, mesh=mesh_of(n)).outcome.losses)
         for n in (1, min(3, most()))

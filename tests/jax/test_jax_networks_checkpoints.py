@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import shardsolve.fbpinn as fb
-from shardsolve.fbpinn import _archive
+from shardsolve.fbpinn import _archive, _checkpoint
 
 pytestmark = [
     pytest.mark.devices,
@@ -107,11 +107,11 @@ def test_the_bits_are_those_of_a_training_that_was_not_killed(tmp_path: Path):
 
 
 @pytest.mark.more
-def test_the_bits_are_the_same_wherever_it_is_killed(tmp_path: Path):
-    for number in range(20):
-        path, step = tmp_path / str(number), random.Random(number).randrange(11, 60)
-        assert killed(path, "float64", step).wait() == -signal.SIGKILL
-        require_same_bits(problem().train(HOW, checkpoint=fb.Checkpoint(path, steps=10)), whole())
+@pytest.mark.parametrize("number", range(20))
+def test_the_bits_are_the_same_wherever_it_is_killed(number: int, tmp_path: Path):
+    path, step = tmp_path / "kept", random.Random(number).randrange(11, 60)
+    assert killed(path, "float64", step).wait() == -signal.SIGKILL
+    require_same_bits(problem().train(HOW, checkpoint=fb.Checkpoint(path, steps=10)), whole())
 
 
 WAYS = {
@@ -130,24 +130,27 @@ spring().train(adam(np.float64, 3000), checkpoint=checkpoint)
 """
 
 
+@functools.cache
+def long() -> fb.Run:
+    return problem().train(adam(np.float64, 3000))  # noqa: F821
+
+
 @pytest.mark.more
-def test_the_bits_are_the_same_whenever_it_is_killed(tmp_path: Path):
+@pytest.mark.parametrize("number", range(4))
+def test_the_bits_are_the_same_whenever_it_is_killed(number: int, tmp_path: Path):
     """At any moment, most of which are in the middle of writing one."""
-    luck = random.Random(7)
+    path = tmp_path / "kept"
+    process = subprocess.Popen([sys.executable, "-c", PROBLEM + STEADY, str(path)])
+    while not path.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(random.Random(number).uniform(0, 1))
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
     how = adam(np.float64, 3000)  # noqa: F821
-    expected = problem().train(how)
-    for number in range(4):
-        path = tmp_path / str(number)
-        process = subprocess.Popen([sys.executable, "-c", PROBLEM + STEADY, str(path)])
-        while not path.exists():
-            assert process.poll() is None
-            time.sleep(0.01)
-        time.sleep(luck.uniform(0, 1))
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-        resumed = problem().train(how, checkpoint=fb.Checkpoint(path))
-        assert 0 < resumed.outcome.began_at < 3000
-        require_same_bits(resumed, expected)
+    resumed = problem().train(how, checkpoint=fb.Checkpoint(path))
+    assert 0 < resumed.outcome.began_at < 3000
+    require_same_bits(resumed, long())
 
 
 @pytest.mark.more
@@ -234,6 +237,40 @@ def test_signals_ask_for_one(tmp_path: Path):
     require_same_bits(problem().train(HOW, checkpoint=checkpoint), whole())
 
 
+def test_ctrl_c_leaves_one_within_a_block(tmp_path: Path):
+    checkpoint = fb.Checkpoint(tmp_path / "kept")
+    seen = []
+
+    def callback(progress: fb.Progress) -> None:
+        seen.append(progress.step)
+        if progress.step == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.warns(fb.TrainingWarning, match="Ctrl-C ended it after 20 of 60 steps"):
+            run = problem().train(HOW, checkpoint=checkpoint, callbacks=callback)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert run.outcome.ended == "interrupt" and seen[-1] == 20
+    again = problem().train(HOW, checkpoint=checkpoint)
+    assert again.outcome.began_at == 20
+    require_same_bits(again, whole())
+
+
+def test_it_is_written_every_so_many_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    clock, written = [0.0], []
+    monkeypatch.setattr(_checkpoint.time, "monotonic", lambda: clock[0])
+
+    def callback(progress: fb.Progress) -> None:
+        clock[0] += 25  # seconds
+        written.append(checkpoint.path.exists())
+
+    checkpoint = fb.Checkpoint(tmp_path / "kept", minutes=1)
+    problem().train(replace(HOW, steps=20), checkpoint=checkpoint, callbacks=callback)
+    assert written == [False, False, False, True]  # after 75 seconds
+
+
 def test_it_is_written_every_so_many_steps(tmp_path: Path):
     written = []
 
@@ -281,6 +318,56 @@ def test_a_file_that_cannot_grow_is_told_and_the_last_one_stays(tmp_path: Path):
     again = problem().train(HOW, checkpoint=checkpoint)
     assert again.outcome.began_at == 20
     require_same_bits(again, whole())
+
+
+FULL = """
+import warnings
+problem, how = spring(), adam(np.float64)
+checkpoint = fb.Checkpoint("disk/kept", steps=10)
+def fills(progress):
+    if progress.step == 30:
+        with open("disk/other", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(1024))
+            except OSError:
+                pass
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always", fb.TrainingWarning)
+    run = problem.train(how, checkpoint=checkpoint, callbacks=fills)
+assert len(run.outcome.losses) == 60, run.outcome
+print(seen[0].message)
+import os
+os.remove("disk/other")
+again = problem.train(how, checkpoint=checkpoint)
+assert again.outcome.began_at == 20 and again.outcome.losses == run.outcome.losses
+"""
+MOUNT = "mkdir disk && mount -t tmpfs -o size=256k tmpfs disk"
+PRIVATELY = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+
+
+@pytest.mark.more
+def test_a_disk_that_has_become_full_is_told_and_the_last_one_stays(tmp_path: Path):
+    """A file system of its own, of 256 kB."""
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(
+            [*PRIVATELY, MOUNT], cwd=tmp_path, capture_output=True, check=False
+        ).returncode
+    ):
+        pytest.skip("no file system can be mounted")
+    (tmp_path / "disk").rmdir()
+    (tmp_path / "program.py").write_text(PROBLEM + FULL)
+    done = subprocess.run(
+        [*PRIVATELY, f"{MOUNT} && exec {sys.executable} program.py"],
+        cwd=tmp_path,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert re.search(r"4 checkpoints .* at step 30 \(No space left on device\)", done.stdout)
 
 
 def test_what_is_written_half_replaces_nothing(tmp_path: Path, monkeypatch):

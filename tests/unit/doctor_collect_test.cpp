@@ -9,7 +9,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <string>
+#include <utility>
 
 namespace shardsolve::cli::doctor {
 namespace {
@@ -25,6 +27,24 @@ TEST(DoctorNccl, ConfigurationFile_IsReadWithoutItsComments) {
   EXPECT_EQ(value_of(nccl.settings, "NCCL_P2P_DISABLE"), "1");
   EXPECT_EQ(nccl.file_of.at("NCCL_P2P_DISABLE"), home / ".nccl.conf");
   EXPECT_EQ(nccl.settings.count("NCCL_DEBUG") + nccl.settings.count("# NCCL_DEBUG"), 0U);
+}
+
+TEST(DoctorDriver, GpusOfTheDriver_HaveTheirUuids) {
+  const TemporaryDirectory folder;
+  write_file(folder / "version",
+             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun\n");
+  for (const auto& [bus, text] :
+       {std::pair{"0000:3b:00.0", "Model: \t H200\nGPU UUID: \t GPU-1a\n"},
+        std::pair{"0000:18:00.0", "Model: \t H200\n"}}) {
+    const std::filesystem::path gpu = folder.path() / "gpus" / bus;
+    std::filesystem::create_directories(gpu);
+    write_file((gpu / "information").string(), text);
+  }
+  const Driver driver = look_at_driver(folder.path());
+  EXPECT_EQ(driver.version, "580.65.06");
+  EXPECT_EQ(driver.gpus, 2);
+  EXPECT_EQ(driver.uuids, (std::map<std::string, std::string>{{"0000:3b:00.0", "GPU-1a"}}));
+  EXPECT_EQ(look_at_driver(folder / "no").gpus, 0);
 }
 
 TEST(DoctorProgram, Find_TakesTheFirstThatCanBeRun) {

@@ -52,6 +52,25 @@ std::vector<Case> cuda_cases() {
        "slurm-gpus-left-out",
        Severity::warning,
        {"has 1 task of the job", "sees 2 GPUs", "idle", "--ntasks-per-node=2", "range(2)"}},
+      {"two_tasks_on_one_gpu",
+       task_with_gpus,
+       [](Surroundings& s) {
+         s.cuda.gpus.pop_back();
+         s.environment["SLURM_LOCALID"] = "0";
+         s.environment["SLURM_GPUS_ON_NODE"] = "1";
+       },
+       "slurm-gpu-shared",
+       Severity::warning,
+       {"2 tasks of the job", "and 1 GPU", "two processes take one card", "--ntasks-per-node=1"}},
+      {"the_same_gpu_for_all_tasks",
+       task_with_gpus,
+       [](Surroundings& s) {
+         s.environment["JAX_LOCAL_DEVICE_IDS"] = "0";
+         s.environment["SLURM_GPUS_ON_NODE"] = "2";
+       },
+       "slurm-gpu-shared",
+       Severity::warning,
+       {"JAX_LOCAL_DEVICE_IDS=0 in a job of 2 tasks", "all see 2 GPUs", "SLURM_LOCALID"}},
       {"triton_on_a_volta",
        healthy_with_gpus,
        [](Surroundings& s) {
@@ -148,7 +167,9 @@ std::vector<Case> cuda_cases() {
        {"up to 12.4", "needs 13.0", "update the driver"}},
       {"gpu_number_too_large",
        healthy_gpu_job,
-       [](Surroundings& s) { s.job.gpus = {0, 5}; },
+       [](Surroundings& s) {
+         s.job.gpus = {0, 5};
+       },
        "gpu-missing",
        Severity::error,
        {"GPU 5", "sees 2", "up to 1"}},
@@ -292,6 +313,15 @@ std::vector<Case> cuda_cases() {
        "nccl-ib-off",
        Severity::note,
        {"NCCL_IB_DISABLE=1", "TCP"}},
+      {"nccl_defaults",
+       healthy_with_gpus,
+       [](Surroundings& s) {
+         s.environment["NCCL_P2P_DISABLE"] = "0";
+         s.environment["NCCL_IB_DISABLE"] = "0";
+       },
+       "nccl-default",
+       Severity::note,
+       {"NCCL_P2P_DISABLE=0, NCCL_IB_DISABLE=0", "the default", "unset NCCL_IB_DISABLE"}},
       // ---- JAX's memory
       {"fraction_of_all",
        healthy_with_gpus,
@@ -360,6 +390,10 @@ TEST(Doctor, TaskOfSlurm_WhoseGpusAreChosenOrWithoutJax_IsWell) {
                               s.environment["JAX_LOCAL_DEVICE_IDS"] = "0";
                             },
                             +[](Surroundings& s) {
+                              s.environment["JAX_LOCAL_DEVICE_IDS"] = "0";
+                              s.environment["SLURM_GPUS_PER_TASK"] = "2";
+                            },
+                            +[](Surroundings& s) {
                               s.cuda.gpus.pop_back();
                               s.python.packages.clear();
                             }}) {
@@ -369,6 +403,21 @@ TEST(Doctor, TaskOfSlurm_WhoseGpusAreChosenOrWithoutJax_IsWell) {
       EXPECT_EQ(finding.code.find("slurm"), std::string::npos) << finding.found;
     }
   }
+}
+
+TEST(DoctorText, TaskOfSlurm_SaysWhichGpuJaxTakesByUuid) {
+  Surroundings s = task_with_gpus();
+  s.cuda.gpus[1].bus_id = "0000:3B:00.0";
+  s.driver.uuids = {{"0000:18:00.0", "GPU-one"}, {"0000:3b:00.0", "GPU-two"}};
+  const Diagnosis diagnosis = diagnosis_of(s);
+  EXPECT_THAT(text_of(diagnosis), ::testing::HasSubstr("at 0000:3B:00.0, GPU-two"));
+  EXPECT_THAT(text_of(diagnosis),
+              ::testing::HasSubstr("1 of 2 on node7 under Slurm: JAX takes GPU 1, GPU-two"));
+  EXPECT_THAT(json_of(diagnosis), ::testing::HasSubstr("\"uuid\": \"GPU-one\""));
+  s.cuda.gpus.pop_back();
+  EXPECT_THAT(text_of(diagnosis_of(s)), ::testing::HasSubstr("under Slurm: JAX takes none"));
+  s.environment["JAX_LOCAL_DEVICE_IDS"] = "0";
+  EXPECT_THAT(text_of(diagnosis_of(s)), ::testing::Not(::testing::HasSubstr("under Slurm")));
 }
 
 TEST(Doctor, TritonThatIsOff_IsNoMatterOnAnyGpu) {

@@ -190,6 +190,7 @@ TEST(TraceJson, Metadata_HoldsClocksAndSummary) {
   EXPECT_EQ(other.at("clocks")[1].at("host"), "node2");
   EXPECT_DOUBLE_EQ(other.at("clocks")[1].at("offset_us"), 2.5e6) << "the last";
   EXPECT_DOUBLE_EQ(other.at("clocks")[1].at("uncertainty_us"), 3.0) << "the largest";
+  EXPECT_TRUE(other.at("origin_ns").is_number_integer()) << "of the first span";
   EXPECT_EQ(other.at("summary").at("ranks").size(), 3U);
   EXPECT_EQ(other.at("summary").at("links")[0].at("bytes"), 128.0);
   EXPECT_EQ(other.at("summary").at("straggler").at("rank"), 0);
@@ -198,6 +199,7 @@ TEST(TraceJson, Metadata_HoldsClocksAndSummary) {
 
 TEST(TraceJson, OfNothing_IsValidAndEmpty) {
   EXPECT_TRUE(json::parse(Trace().to_json()).at("traceEvents").empty());
+  EXPECT_TRUE(json::parse(Trace().to_json()).at("otherData").at("origin_ns").is_null());
 }
 
 TEST(TraceJson, NamesWithQuotes_AreEscaped) {
