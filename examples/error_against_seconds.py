@@ -161,11 +161,11 @@ def by_least_squares(
 ) -> None:
     """Each size by itself; the next one only if there seems to be time for it."""
     begin, spent, seconds = time.perf_counter(), 0.0, limit.seconds
-    once, flops = 0.0, 1.0  # of the size before
+    once, parts, flops = 0.0, 0.0, 1.0  # of the size before: all of one iteration, its work
     for size in sizes:
         problem = posed.problem(size)
         before, flops = flops, problem.plan().costs["nested_dissection"].flops
-        if once * flops / before > limit.left:
+        if once + parts * (flops / before - 1) > limit.left:
             print(f"  {curve.problem}: no time left to begin {size}", flush=True)
             return
         since = time.perf_counter()

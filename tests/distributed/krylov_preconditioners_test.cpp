@@ -1,6 +1,7 @@
 // Incomplete factors in blocks, and multigrid hierarchies, on meshes of any cut.
 
 #include "krylov/incomplete_factor.hpp"
+#include "krylov/multigrid.hpp"
 #include "matgen/sparse_matrices.hpp"
 #include "support/dtypes.hpp"
 #include "support/krylov_sparse.hpp"
@@ -12,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -244,6 +246,31 @@ TEST(KrylovMultigridOfPoisson, Iterations_HardlyDependOnTheGrid) {
   }
   EXPECT_LE(iterations.back(), iterations.front() + 4) << ::testing::PrintToString(iterations);
   EXPECT_LE(iterations.back(), 12);
+}
+
+/// Signs off the diagonal, whose sums of rows are far above all eigenvalues; in the first rows two
+/// entries that rounding has left.
+TEST(KrylovMultigridBound, OfEntriesThatNearlyCancel_IsThatOfTheEigenvalues) {
+  constexpr std::int64_t n = 60;
+  CsrMatrix<double> a{n, n, {0}, {}, {}};
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      const std::int64_t both = std::min(i, j) * n + std::max(i, j);
+      a.column_indices.push_back(j);
+      a.values.push_back(i == j ? 1.0 : random_number(3, both) < 0.0 ? -0.05 : 0.05);
+    }
+    a.row_pointers.push_back(a.entries());
+  }
+  const std::vector<double> diagonal(n, 1.0);
+  const double bound = krylov::largest_eigenvalue(a, diagonal);
+  EXPECT_LT(bound, 2.2);
+  a.values[1] = 1e-18;
+  a.values[n] = -3e-18;
+  const double of_rounded = krylov::largest_eigenvalue(a, diagonal);
+  EXPECT_LT(of_rounded, 2.2);
+  EXPECT_GT(of_rounded, 1.5);
+  a.values[1] = 1e-3;
+  EXPECT_GT(krylov::largest_eigenvalue(a, diagonal), 3.0);  // not Hermitian: sums of rows
 }
 
 TEST(KrylovMultigridOfPoisson, OneLevel_IsTheInverse) {
