@@ -19,6 +19,7 @@
 #include "dense/qr/powers.hpp"
 #include "dense/qr/reflections.hpp"
 #include "dense/qr/solution.hpp"
+#include "dense/shared/multiply_adjoint.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -26,6 +27,7 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 namespace shardsolve::dense::qr {
@@ -61,10 +63,14 @@ class Passes {
     wide().identity(rank.update(), r_);
   }
 
-  /// One pass.
-  GramVerdict run() {
+  /// One pass; `twofold`: with sums in twice the precision.
+  GramVerdict run(bool twofold = false) {
     const MatrixView<Wide> g = gram_.share(q_.columns());
-    kernels_.gram(rank_.update(), q_, g);
+    if (twofold) {
+      twofold_gram(g);
+    } else {
+      kernels_.gram(rank_.update(), q_, g);
+    }
     gram_.to_first(q_.columns());
     if (rank_.index() == 0) {
       kernels_.gram_factor(rank_.update(), shift_, g, verdict_.data());
@@ -94,6 +100,20 @@ class Passes {
 
  private:
   const runtime::Kernels<Wide>& wide() const { return rank_.kernels<Wide>(); }
+
+  void twofold_gram(MatrixView<Wide> g) {
+    if constexpr (std::is_same_v<T, Wide>) {
+      const std::int64_t n = q_.columns();
+      const std::int64_t rows_at_once = std::max<std::int64_t>(q_.rows() / 16, 8);
+      const MatrixView<T> sums = rank_.workspace<T>(n, 2 * n);
+      multiply_adjoint<T>(wide(), rank_.kernels<runtime::HermitianKernels<T>>(), rank_.update(),
+                          rows_at_once, q_, q_, g, sums);
+      wide().copy(rank_.update(), sums.columns_from(0, n), g);
+      wide().add(rank_.update(), T{1}, sums.columns_from(n, n), g);
+    } else {
+      kernels_.gram(rank_.update(), q_, g);  // in double precision: that is enough
+    }
+  }
 
   /// Q = Q r^-1 and R = r R, for the r that the first rank has.
   void apply(MatrixView<Wide> r, bool is_near) {
@@ -168,6 +188,8 @@ Factored<T> factor(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
   if (verdict != GramVerdict::near) {
     factored.by_reflections = true;
     passes.reflect();
+    // Sums of equal terms and reflectors of equal entries round to one side, which adds up.
+    passes.run(true);
   }
   factored.r = passes.r();
   return factored;
@@ -175,7 +197,7 @@ Factored<T> factor(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
 
 std::int64_t factor_bytes(std::int64_t ranks, std::int64_t columns, Dtype dtype) {
   const std::int64_t wide = dtype == Dtype::complex64 || dtype == Dtype::complex128 ? 16 : 8;
-  return wide / 8 * Sums<double>::bytes(ranks, columns, columns) + 2 * wide * columns * columns +
+  return wide / 8 * Sums<double>::bytes(ranks, columns, columns) + 4 * wide * columns * columns +
          16 * columns + reflections_bytes(ranks, columns, dtype);
 }
 
