@@ -36,10 +36,8 @@ enum class Priority : std::uint8_t {
   critical_path,  ///< what others wait for: does not queue up behind the bulk
 };
 
-class Device {
+class Device : public KernelSource {
  public:
-  virtual ~Device() = default;
-
   virtual std::unique_ptr<Queue> make_queue(const std::string& name, Priority priority) = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   /// Throws Error(out_of_memory).
@@ -52,20 +50,6 @@ class Device {
   /// Throws Error(invalid_argument) if `memory`, which is `what` and by the caller of that `kind`,
   /// is none that this device computes on.
   virtual void require_device_memory(const void* memory, Memory kind, const char* what) const = 0;
-
-  /// The kernels for one dtype: kernels<Kernels<double>>().
-  /// Throws Error(unsupported) if the device has none.
-  template <IsKernelSet Set>
-  const Set& kernels() const {
-    const void* const found = find_kernels(Set::set, Set::dtype);
-    if (found == nullptr) {
-      throw_no_kernels(Set::set, Set::dtype);
-    }
-    return *static_cast<const Set*>(found);
-  }
-  /// Points to an object of the class that the set is for this dtype, which lives as long as the
-  /// device; null if the device has none. See kernels().
-  virtual const void* find_kernels(KernelSet set, Dtype dtype) const = 0;
 };
 
 }  // namespace shardsolve::runtime

@@ -35,11 +35,31 @@ concept IsKernelSet = requires {
 /// Throws Error(unsupported): a device has no such kernels.
 [[noreturn]] void throw_no_kernels(KernelSet set, Dtype dtype);
 
-/// All sets that a device has. Sets<T> has those of one dtype and finds each by its number.
-template <template <Scalar> class Sets>
-class KernelTable {
+/// What has kernels: a device, or a kind of devices, for queues that are no device's.
+class KernelSource {
  public:
-  const void* find(KernelSet set, Dtype dtype) const {
+  virtual ~KernelSource() = default;
+
+  /// The kernels for one dtype: kernels<Kernels<double>>().
+  /// Throws Error(unsupported) if there are none.
+  template <IsKernelSet Set>
+  const Set& kernels() const {
+    const void* const found = find_kernels(Set::set, Set::dtype);
+    if (found == nullptr) {
+      throw_no_kernels(Set::set, Set::dtype);
+    }
+    return *static_cast<const Set*>(found);
+  }
+  /// Points to an object of the class that the set is for this dtype, which lives as long as this;
+  /// null if there is none. See kernels().
+  virtual const void* find_kernels(KernelSet set, Dtype dtype) const = 0;
+};
+
+/// All sets of a kind of devices. Sets<T> has those of one dtype and finds each by its number.
+template <template <Scalar> class Sets>
+class KernelTable final : public KernelSource {
+ public:
+  const void* find_kernels(KernelSet set, Dtype dtype) const override {
     switch (dtype) {
       case Dtype::float32:
         return float32_.find(set);

@@ -103,7 +103,7 @@ class CudaDevice final : public Device {
   void require_device_memory(const void* memory, Memory, const char* what) const override;
 
   const void* find_kernels(KernelSet set, Dtype dtype) const override {
-    return kernels_.find(set, dtype);
+    return kernels_.find_kernels(set, dtype);
   }
 
  private:

@@ -74,7 +74,7 @@ class HostDevice : public Device {
   void adopt_thread() override {}
   void require_device_memory(const void*, Memory kind, const char* what) const override;
   const void* find_kernels(KernelSet set, Dtype dtype) const override {
-    return kernels_.find(set, dtype);
+    return kernels_.find_kernels(set, dtype);
   }
 
  private:
