@@ -16,13 +16,11 @@ void HostEvent::synchronize(const WaitSite& site) {
 }
 
 HostQueue::HostQueue(std::string name, Pulse& pulse, RunsIn runs_in)
-    : name_(std::move(name)),
-      pulse_(pulse),
-      runs_in_(runs_in),
-      taken_(std::make_unique<Item>()),
-      spare_(std::make_unique<Item>()) {
-  last_ = taken_.get();
+    : name_(std::move(name)), pulse_(pulse), runs_in_(runs_in) {
   if (runs_in == RunsIn::own_thread) {
+    taken_ = std::make_unique<Item>();
+    spare_ = std::make_unique<Item>();
+    last_ = taken_.get();
     worker_ = std::thread([this] { run(); });
   }
 }
@@ -38,10 +36,6 @@ HostQueue::~HostQueue() {
 void HostQueue::push(Item item) {
   item.step = step_;
   item.turn = turn_;
-  if (runs_in_ == RunsIn::caller) {
-    execute(item);
-    return;
-  }
   append(std::make_unique<Item>(std::move(item)));
 }
 
@@ -53,11 +47,6 @@ void HostQueue::append(std::unique_ptr<Item> item) {
   last_->next = item.release();
   last_ = last_->next;
   pushed_.store(++pushes_);
-}
-
-void HostQueue::launch(const WorkInfo& info, std::function<void()> work,
-                       std::vector<TraceMessage> messages) {
-  push({.info = info, .work = std::move(work), .messages = std::move(messages)});
 }
 
 void HostQueue::record(Event& event) {
@@ -113,33 +102,8 @@ void HostQueue::run() {
     if (!item->work) {
       return;
     }
-    execute(*item);
+    execute(item->info, item->step, item->turn, item->always, item->work, item->messages);
     item->work = nullptr;
-  }
-}
-
-void HostQueue::execute(Item& item) {
-  if (pulse_.failed() && !item.always) {
-    return;
-  }
-  const bool named = *item.info.name != '\0';
-  if (named) {
-    pulse_.beat(item.info.name, item.step);
-  }
-  const auto begin = tracing_ ? std::chrono::steady_clock::now() : TraceSpan{}.begin;
-  try {
-    item.work();
-  } catch (...) {
-    pulse_.on_failure(std::current_exception());
-    return;
-  }
-  if (!named) {
-    return;  // a record has just told the host that this queue is idle: touch nothing more
-  }
-  flops_ += item.info.flops;
-  if (tracing_) {
-    spans_.push_back({item.info.name, begin, std::chrono::steady_clock::now(), item.info.flops,
-                      item.info.bytes, item.step, item.turn, std::move(item.messages)});
   }
 }
 

@@ -8,6 +8,7 @@
 #include <shardsolve/trace.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -57,8 +58,14 @@ class HostQueue final : public Queue {
 
   /// Enqueues `work`. It is left out if the rank has failed before its turn comes; an exception
   /// that it throws is the rank's failure. `messages`: those it sends and receives, for the trace.
-  void launch(const WorkInfo& info, std::function<void()> work,
-              std::vector<TraceMessage> messages = {});
+  template <class Work>
+  void launch(const WorkInfo& info, Work work, std::vector<TraceMessage> messages = {}) {
+    if (runs_in_ == RunsIn::caller) {
+      execute(info, step_, turn_, false, work, messages);
+    } else {
+      push({.info = info, .work = std::move(work), .messages = std::move(messages)});
+    }
+  }
   /// Whether this call is traced.
   bool tracing() const { return tracing_; }
 
@@ -86,7 +93,9 @@ class HostQueue final : public Queue {
   void append(std::unique_ptr<Item> item);
   std::unique_ptr<Item> take_spare();
   void run();
-  void execute(Item& item);
+  template <class Work>
+  void execute(const WorkInfo& info, std::int64_t step, std::int64_t turn, bool always, Work& work,
+               std::vector<TraceMessage>& messages);
 
   std::string name_;
   Pulse& pulse_;
@@ -99,7 +108,7 @@ class HostQueue final : public Queue {
   Item* last_ = nullptr;      // producer's end
   std::uint32_t pushes_ = 0;  // producer's count
   OneWayCounter pushed_;
-  std::unique_ptr<Item> taken_;  // consumer's end
+  std::unique_ptr<Item> taken_;  // consumer's end; none without a worker
   // Made early: at the end of a queue, or of a call, there may be no memory for it.
   std::unique_ptr<Item> spare_;
   HostEvent drained_;
@@ -109,5 +118,32 @@ class HostQueue final : public Queue {
   double flops_ = 0.0;
   std::thread worker_;
 };
+
+template <class Work>
+void HostQueue::execute(const WorkInfo& info, std::int64_t step, std::int64_t turn, bool always,
+                        Work& work, std::vector<TraceMessage>& messages) {
+  if (pulse_.failed() && !always) {
+    return;
+  }
+  const bool named = *info.name != '\0';
+  if (named) {
+    pulse_.beat(info.name, step);
+  }
+  const auto begin = tracing_ ? std::chrono::steady_clock::now() : TraceSpan{}.begin;
+  try {
+    work();
+  } catch (...) {
+    pulse_.on_failure(std::current_exception());
+    return;
+  }
+  if (!named) {
+    return;  // a record has just told the host that this queue is idle: touch nothing more
+  }
+  flops_ += info.flops;
+  if (tracing_) {
+    spans_.push_back({info.name, begin, std::chrono::steady_clock::now(), info.flops, info.bytes,
+                      step, turn, std::move(messages)});
+  }
+}
 
 }  // namespace shardsolve::runtime::host
