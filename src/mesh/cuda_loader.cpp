@@ -153,6 +153,12 @@ CudaFacts cuda_facts() {
   return facts;
 }
 
+void CudaStream::adopt(const Work& work, const CudaScratch& scratch) const {
+  using Adopt = void(const CudaStream*, const CudaScratch*, const Work*);
+  static Adopt* const adopt_stream = cuda_library().function<Adopt>("shardsolve_cuda_adopt");
+  adopt_stream(this, &scratch, &work);
+}
+
 void CudaStream::copy(void* target, const void* source, std::size_t bytes) const {
   using Copy = void(int, void*, void*, const void*, std::size_t);
   static Copy* const copy_on = cuda_library().function<Copy>("shardsolve_cuda_copy");

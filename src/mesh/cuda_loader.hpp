@@ -8,9 +8,12 @@
 #include "mesh/cuda_options.hpp"
 #include "mesh/cuda_process_options.hpp"
 #include "runtime/fixed_dot.hpp"
+#include "runtime/kernel_set.hpp"
+#include "runtime/queue.hpp"
 #include "runtime/small_systems.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -49,11 +52,22 @@ comm::Topology measure_cuda_topology(const std::vector<int>& devices);
 /// What there is; never throws. A GPU that can be used has a context of this process afterwards.
 CudaFacts cuda_facts();
 
+/// Memory of a GPU that kernels may use meanwhile.
+struct CudaScratch {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
 /// A stream of the program that calls us. Needs the CUDA library.
 struct CudaStream {
   int device = 0;  ///< CUDA's number of its GPU
   void* handle = nullptr;
 
+  using Work = std::function<void(const runtime::KernelSource&, runtime::Queue&)>;
+  /// Calls `work` with the GPU's kernels, which stay, and the stream as a queue, which does not.
+  /// Waits for nothing and takes no memory of the GPU, as the stream may be under capture: kernels
+  /// have this scratch, and no cuBLAS.
+  void adopt(const Work& work, const CudaScratch& scratch = {}) const;
   /// Enqueues a copy between memory of GPUs, or of a GPU and the host. The host's memory may be
   /// changed afterwards, what is copied to it is there after synchronize().
   void copy(void* target, const void* source, std::size_t bytes) const;

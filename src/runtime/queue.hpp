@@ -61,6 +61,8 @@ class Queue {
 
   /// Stores `value` in `count` consecutive places of device memory.
   virtual void store(std::int64_t* target, std::int64_t value, std::int64_t count) = 0;
+  /// Zeros in device memory.
+  virtual void clear(void* target, std::size_t bytes) = 0;
   /// Copies between device and host memory.
   virtual void copy(void* target, const void* source, std::size_t bytes) = 0;
 

@@ -47,6 +47,7 @@ class FailingQueue final : public runtime::Queue {
   void store(std::int64_t* target, std::int64_t value, std::int64_t count) override {
     inner_.store(target, value, count);
   }
+  void clear(void* target, std::size_t bytes) override { inner_.clear(target, bytes); }
   void copy(void* target, const void* source, std::size_t bytes) override {
     inner_.copy(target, source, bytes);
   }

@@ -2,6 +2,10 @@
 
 #include "runtime/cuda/stream_tools.hpp"
 
+#include <shardsolve/error.hpp>
+
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace shardsolve::runtime::cuda {
@@ -121,7 +125,18 @@ CudaQueue::CudaQueue(std::string name, Pulse& pulse, const QueueOptions& options
   }
 }
 
+CudaQueue::CudaQueue(std::string name, Pulse& pulse, const AdoptedStream& adopted)
+    : name_(std::move(name)),
+      pulse_(pulse),
+      device_(adopted.device),
+      stream_(adopted.stream),
+      scratch_(adopted.scratch),
+      scratch_bytes_(adopted.scratch_bytes) {}
+
 CudaQueue::~CudaQueue() {
+  if (is_adopted()) {
+    return;
+  }
   int before = 0;
   cudaGetDevice(&before);
   cudaSetDevice(device_);
@@ -135,6 +150,7 @@ CudaQueue::~CudaQueue() {
 }
 
 cublasHandle_t CudaQueue::blas() {
+  require_own("cuBLAS");
   if (blas_workspace_ == nullptr) {
     check(cudaMalloc(&blas_workspace_, blas_workspace_bytes), "allocating cuBLAS's workspace");
   }
@@ -150,6 +166,7 @@ const WideGemm& CudaQueue::wide_gemm() {
 
 void* CudaQueue::scratch(std::size_t bytes) {
   if (bytes > scratch_bytes_) {
+    require_own("more scratch memory than it was lent");
     check(cudaFree(scratch_), "releasing scratch memory");  // waits for whoever uses it
     scratch_ = nullptr;
     scratch_bytes_ = 0;
@@ -157,6 +174,13 @@ void* CudaQueue::scratch(std::size_t bytes) {
     scratch_bytes_ = bytes;
   }
   return scratch_;
+}
+
+void CudaQueue::require_own(const char* what) const {
+  if (is_adopted()) {
+    throw Error(ErrorKind::internal,
+                fmt::format("internal: a kernel wants {} on a stream of the caller's", what));
+  }
 }
 
 void CudaQueue::record(Event& event) {
@@ -175,6 +199,13 @@ void CudaQueue::store(std::int64_t* target, std::int64_t value, std::int64_t cou
   launch({.name = "store"}, [&] { cuda::store(stream_, target, value, count); });
 }
 
+void CudaQueue::clear(void* target, std::size_t bytes) {
+  if (bytes > 0) {
+    launch({.name = "clear"},
+           [&] { check(cudaMemsetAsync(target, 0, bytes, stream_), "clearing memory"); });
+  }
+}
+
 void CudaQueue::copy(void* target, const void* source, std::size_t bytes) {
   if (bytes > 0) {
     launch({.name = "copy"}, [&] {
@@ -184,7 +215,7 @@ void CudaQueue::copy(void* target, const void* source, std::size_t bytes) {
 }
 
 std::unique_ptr<Recording> CudaQueue::capture(const std::function<void()>& enqueue) {
-  if (tracing_ || delays_) {
+  if (tracing_ || delays_ || is_adopted()) {
     return nullptr;
   }
   const double flops = flops_;

@@ -83,6 +83,14 @@ struct QueueOptions {
   std::shared_ptr<BlasHandle> blas;  ///< of the device; null: one of its own
 };
 
+/// A stream of somebody else's, who keeps it; and what kernels may take as scratch there.
+struct AdoptedStream {
+  int device = 0;
+  cudaStream_t stream = nullptr;
+  void* scratch = nullptr;
+  std::size_t scratch_bytes = 0;
+};
+
 /// What kernels made of several may take as scratch; where that is not enough they work in parts.
 /// Of a panel that is 4096 rows of 1024 columns in float64.
 inline constexpr std::size_t own_scratch = std::size_t{32} << 20U;
@@ -90,6 +98,9 @@ inline constexpr std::size_t own_scratch = std::size_t{32} << 20U;
 class CudaQueue final : public Queue {
  public:
   CudaQueue(std::string name, Pulse& pulse, const QueueOptions& options);
+  /// Enqueues and does nothing else, as the stream may be under capture: no memory but what is
+  /// lent, so no cuBLAS. Needs the device to be current.
+  CudaQueue(std::string name, Pulse& pulse, const AdoptedStream& adopted);
   ~CudaQueue() override;
   CudaQueue(const CudaQueue&) = delete;
   CudaQueue& operator=(const CudaQueue&) = delete;
@@ -98,8 +109,10 @@ class CudaQueue final : public Queue {
   void wait(Event& event, const WaitSite& site) override;
   void synchronize() override;
   void store(std::int64_t* target, std::int64_t value, std::int64_t count) override;
+  void clear(void* target, std::size_t bytes) override;
   void copy(void* target, const void* source, std::size_t bytes) override;
-  /// A CUDA graph. Not in traced calls, whose spans are of single kernels, nor with delays.
+  /// A CUDA graph. Not in traced calls, whose spans are of single kernels, nor with delays, nor of
+  /// an adopted stream.
   std::unique_ptr<Recording> capture(const std::function<void()>& enqueue) override;
   void repeat(Recording& recording) override;
   void set_step(std::int64_t step) override {
@@ -124,6 +137,8 @@ class CudaQueue final : public Queue {
   /// Memory for kernels of ours that need some beside their operands: what one kernel leaves there
   /// the next may overwrite. Kept, and made larger when more is asked for than before.
   void* scratch(std::size_t bytes);
+  /// The stream is somebody else's.
+  bool is_adopted() const { return blas_ == nullptr; }
 
   /// Enqueues what `work` enqueues on stream(), as one piece of the trace. `messages`: those it
   /// sends and receives.
@@ -163,6 +178,8 @@ class CudaQueue final : public Queue {
     std::unique_ptr<CudaEvent> event;
     std::chrono::steady_clock::time_point time;
   };
+  /// Throws Error(internal) on an adopted stream.
+  void require_own(const char* what) const;
   void begin(const WorkInfo& info, std::vector<TraceMessage> messages);
   void end(const WorkInfo& info);
   void begin_span(const WorkInfo& info, std::vector<TraceMessage> messages);
@@ -173,11 +190,11 @@ class CudaQueue final : public Queue {
   std::string name_;
   Pulse& pulse_;
   int device_;
-  const volatile std::uint32_t* failed_;
+  const volatile std::uint32_t* failed_ = nullptr;
   std::int64_t step_ = -1;
   std::int64_t turn_ = 0;
   cudaStream_t stream_ = nullptr;
-  std::shared_ptr<BlasHandle> blas_;
+  std::shared_ptr<BlasHandle> blas_;  // none of an adopted stream
   void* blas_workspace_ = nullptr;
   std::optional<WideGemm> wide_gemm_;
   void* scratch_ = nullptr;

@@ -87,8 +87,14 @@ void HostQueue::store(std::int64_t* target, std::int64_t value, std::int64_t cou
   launch({.name = "store"}, [=] { std::fill_n(target, count, value); });
 }
 
+void HostQueue::clear(void* target, std::size_t bytes) {
+  if (bytes > 0) {  // memset takes no null pointer, not even for nothing
+    launch({.name = "clear"}, [=] { std::memset(target, 0, bytes); });
+  }
+}
+
 void HostQueue::copy(void* target, const void* source, std::size_t bytes) {
-  if (bytes > 0) {  // memcpy takes no null pointers, not even for nothing
+  if (bytes > 0) {  // nor memcpy
     launch({.name = "copy"}, [=] { std::memcpy(target, source, bytes); });
   }
 }

@@ -50,6 +50,7 @@ class HostQueue final : public Queue {
   void wait(Event& event, const WaitSite& site) override;
   void synchronize() override;
   void store(std::int64_t* target, std::int64_t value, std::int64_t count) override;
+  void clear(void* target, std::size_t bytes) override;
   void copy(void* target, const void* source, std::size_t bytes) override;
   void set_step(std::int64_t step) override {
     step_ = step;
