@@ -4,6 +4,7 @@
 
 #include "runtime/kernel_set.hpp"
 #include "runtime/krylov/block_factors.hpp"
+#include "runtime/krylov/ends.hpp"
 #include "runtime/krylov/part.hpp"
 #include "runtime/krylov/program.hpp"
 #include "runtime/krylov_scan.hpp"
@@ -17,7 +18,8 @@
 
 namespace shardsolve::runtime {
 
-/// All pointers are to device memory. Bits depend on the numbers and on n alone.
+/// All pointers are to device memory. Bits depend on the numbers and on n alone. `rank`: null; or,
+/// on GPUs, where in their memory the rank is, if the host does not know it.
 template <Scalar T>
 class KrylovKernels {
  public:
@@ -36,15 +38,34 @@ class KrylovKernels {
     require(same_shape(source, target), "scale_exactly");
     do_scale_exactly(queue, {.name = "scale"}, exponent, source, target);
   }
-  /// Runs a program on this rank's rows and writes its part of the sums.
+
+  // As runtime/krylov/ends.hpp has them:
+  void begin_solve(Queue& queue, const krylov::Problem& problem, const Scan* of_b, const Scan* of_x,
+                   const std::int64_t* boundaries, std::int64_t ranks,
+                   krylov::SolveState* solve) const {
+    do_begin_solve(queue, {.name = "begin"}, problem, of_b, of_x, boundaries, ranks, solve);
+  }
+  void end_solve(Queue& queue, const krylov::Problem& problem, const Scan* of_x, std::int64_t ranks,
+                 krylov::SolveState* solve, krylov::Report* report, RealOf<T>* figures) const {
+    do_end_solve(queue, {.name = "end"}, problem, of_x, ranks, solve, report, figures);
+  }
+  /// target = 2^e source with e = exponent_of(*solve, way); 0 if is_zero_vector(*solve).
+  void scale_for(Queue& queue, krylov::Way way, const krylov::SolveState* solve,
+                 MatrixView<const T> source, MatrixView<T> target) const {
+    require(same_shape(source, target) && source.columns() == 1, "scale_for");
+    do_scale_for(queue, {.name = "scale"}, way, solve, source, target);
+  }
+
+  /// Runs a program on this rank's rows and writes its part of the sums. If the rank is in memory,
+  /// its rows and sums lie at the boundaries of the layout, and vectors.rows is the most of any.
   void run(Queue& queue, const krylov::Program& program, const krylov::Vectors<T>& vectors,
            const krylov::State* state, const krylov::StateRoom& room,
-           const krylov::SumTable<T>& sums) const {
+           const krylov::SumTable<T>& sums, const std::int32_t* rank = nullptr) const {
     do_run(queue,
            {.name = program.name,
             .flops = multiply_add<T> * static_cast<double>(vectors.rows) *
                      (program.updates + program.dots)},
-           program, vectors, state, room, sums);
+           program, vectors, state, room, sums, rank);
   }
   /// Adds the parts of all ranks and takes the step of reduction `reduction`.
   void finish(Queue& queue, const krylov::Problem& problem, int reduction,
@@ -52,17 +73,19 @@ class KrylovKernels {
               const krylov::StateRoom& room) const {
     do_finish(queue, {.name = "step"}, problem, reduction, sums, state, room);
   }
-  /// All of a part in turn, of the only rank. `sums`: of each reduction.
+  /// All of a part in turn, with ends of reductions of the only rank alone. `sums`: of each
+  /// reduction.
   void run_part(Queue& queue, const krylov::Problem& problem, const krylov::Part& part,
                 const krylov::Vectors<T>& vectors, const krylov::SumTable<T>* sums,
-                krylov::State* state, const krylov::StateRoom& room) const {
-    if (do_run_part(queue, problem, part, vectors, sums, state, room)) {
+                krylov::State* state, const krylov::StateRoom& room,
+                const std::int32_t* rank = nullptr) const {
+    if (do_run_part(queue, problem, part, vectors, sums, state, room, rank)) {
       return;
     }
     for (int at = 0; at < part.items; ++at) {
       const krylov::Part::Item& item = part.item[at];
       if (item.program >= 0) {
-        run(queue, part.program[item.program], vectors, state, room, sums[item.reduction]);
+        run(queue, part.program[item.program], vectors, state, room, sums[item.reduction], rank);
       } else {
         finish(queue, problem, item.reduction, sums[item.reduction], state, room);
       }
@@ -85,16 +108,19 @@ class KrylovKernels {
                a, x, b, y, skip);
   }
   /// target = block^-1 source in the rows of `target`, which are those from `first` on of all that
-  /// the blocks have; source and work: all of them. Unless *skip is not 0.
+  /// the blocks have, or from *rank times as many rows on. Source and work: all of them, or those
+  /// of `target` if it ends no block within. Unless *skip is not 0.
   void solve_blocks(Queue& queue, const char* name, const krylov::BlockFactors<T>& factors,
                     MatrixView<const T> source, MatrixView<T> work, std::int64_t first,
-                    MatrixView<T> target, const std::int32_t* skip) const {
-    require(same_shape(source, work) && first >= 0 && first + target.rows() <= work.rows(),
+                    MatrixView<T> target, const std::int32_t* skip,
+                    const std::int32_t* rank = nullptr) const {
+    require(same_shape(source, work) && first >= 0 &&
+                (work.rows() == target.rows() || first + target.rows() <= work.rows()),
             "solve_blocks");
     if (!target.empty()) {
       do_solve_blocks(
           queue, {.name = name, .flops = multiply_add<T> * static_cast<double>(factors.entries)},
-          factors, source, work, first, target, skip);
+          factors, source, work, first, target, skip, rank);
     }
   }
 
@@ -103,14 +129,24 @@ class KrylovKernels {
                        Scan* result) const = 0;
   virtual void do_scale_exactly(Queue& queue, const WorkInfo& info, int exponent,
                                 MatrixView<const T> source, MatrixView<T> target) const = 0;
+  virtual void do_begin_solve(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
+                              const Scan* of_b, const Scan* of_x, const std::int64_t* boundaries,
+                              std::int64_t ranks, krylov::SolveState* solve) const = 0;
+  virtual void do_end_solve(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
+                            const Scan* of_x, std::int64_t ranks, krylov::SolveState* solve,
+                            krylov::Report* report, RealOf<T>* figures) const = 0;
+  virtual void do_scale_for(Queue& queue, const WorkInfo& info, krylov::Way way,
+                            const krylov::SolveState* solve, MatrixView<const T> source,
+                            MatrixView<T> target) const = 0;
   virtual void do_run(Queue& queue, const WorkInfo& info, const krylov::Program& program,
                       const krylov::Vectors<T>& vectors, const krylov::State* state,
-                      const krylov::StateRoom& room, const krylov::SumTable<T>& sums) const = 0;
+                      const krylov::StateRoom& room, const krylov::SumTable<T>& sums,
+                      const std::int32_t* rank) const = 0;
   /// Whether it has done that at once.
   virtual bool do_run_part(Queue& /*queue*/, const krylov::Problem& /*problem*/,
                            const krylov::Part& /*part*/, const krylov::Vectors<T>& /*vectors*/,
                            const krylov::SumTable<T>* /*sums*/, krylov::State* /*state*/,
-                           const krylov::StateRoom& /*room*/) const {
+                           const krylov::StateRoom& /*room*/, const std::int32_t* /*rank*/) const {
     return false;
   }
   virtual void do_finish(Queue& queue, const WorkInfo& info, const krylov::Problem& problem,
@@ -124,7 +160,7 @@ class KrylovKernels {
   virtual void do_solve_blocks(Queue& queue, const WorkInfo& info,
                                const krylov::BlockFactors<T>& factors, MatrixView<const T> source,
                                MatrixView<T> work, std::int64_t first, MatrixView<T> target,
-                               const std::int32_t* skip) const = 0;
+                               const std::int32_t* skip, const std::int32_t* rank) const = 0;
 };
 
 }  // namespace shardsolve::runtime

@@ -33,19 +33,22 @@ class SparseKernels {
   }
   /// y = A x in the rows chosen, the others stay as they are. x: own x 1, and what follows it:
   /// halo x 1, or empty if no row chosen has an entry there; y: rows x 1. `done`: null, or points
-  /// to a ProductFlag in device memory.
+  /// to a ProductFlag in device memory. `rank`: null; or, on GPUs, where in their memory it is said
+  /// how many times as many rows as are chosen lie in front of those of y: then it has these alone,
+  /// as far as there are so many.
   void multiply(Queue& queue, const SparseRows<T>& a, const RowChoice& chosen,
                 MatrixView<const T> x, MatrixView<const T> halo, MatrixView<T> y,
-                const std::int32_t* done) const {
-    require(x.rows() == a.own && (halo.empty() || halo.rows() == a.halo) && y.rows() == a.rows &&
-                chosen.count <= a.rows && a.lanes >= 1 && a.lanes <= max_row_lanes &&
-                (a.lanes & (a.lanes - 1)) == 0,
+                const std::int32_t* done, const std::int32_t* rank = nullptr) const {
+    require(x.rows() == a.own && (halo.empty() || halo.rows() == a.halo) &&
+                y.rows() == (rank == nullptr ? a.rows : chosen.count) &&
+                (rank != nullptr || chosen.count <= a.rows) && a.lanes >= 1 &&
+                a.lanes <= max_row_lanes && (a.lanes & (a.lanes - 1)) == 0,
             "sparse product");
     if (chosen.count > 0) {
       do_multiply(queue,
                   {.name = "sparse product",
                    .flops = multiply_add<T> * static_cast<double>(chosen.entries)},
-                  a, chosen, x, halo, y, done);
+                  a, chosen, x, halo, y, done, rank);
     }
   }
 
@@ -54,7 +57,8 @@ class SparseKernels {
                        MatrixView<const T> x, MatrixView<T> packed) const = 0;
   virtual void do_multiply(Queue& queue, const WorkInfo& info, const SparseRows<T>& a,
                            const RowChoice& chosen, MatrixView<const T> x, MatrixView<const T> halo,
-                           MatrixView<T> y, const std::int32_t* done) const = 0;
+                           MatrixView<T> y, const std::int32_t* done,
+                           const std::int32_t* rank) const = 0;
 };
 
 }  // namespace shardsolve::runtime

@@ -26,7 +26,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -147,11 +146,8 @@ class Gpu {
                        static_cast<int>(tables.size()), state, room);
       return;
     }
-    struct {
-      std::function<void(const Program&, int)> program;
-      std::function<void(int)> end;
-      std::function<void(const Program&, int)> to_end;
-    } const use{
+    runtime::cuda::in_turn(
+        part, elements, tables.data(), room,
         [&](const Program& program, int reduction) {
           run(program, vectors, state, room, sums[at(reduction)]);
         },
@@ -159,8 +155,7 @@ class Gpu {
         [&](const Program& program, int reduction) {
           Krylov::run_to_end(no_stream, problem, program, elements, reduction,
                              tables[at(reduction)], state, room);
-        }};
-    runtime::cuda::in_turn(part, elements, tables.data(), room, use);
+        });
   }
   void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
                    const std::int32_t* skip) {

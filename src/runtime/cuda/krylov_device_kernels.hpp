@@ -67,8 +67,8 @@ struct KrylovDeviceKernels {
   static void combine(cudaStream_t stream, RealPart<E> a, In x, RealPart<E> b, Out y,
                       const std::int32_t* skip);
   /// A block of threads for each block, so that few blocks leave multiprocessors idle. If the rank
-  /// is in the GPU's memory, `first` is that times the rows of `target`; source and work have all
-  /// rows then, or those of `target`.
+  /// is in the GPU's memory, `first` is that times the rows of `target`. Source and work have all
+  /// rows, or those of `target`.
   static void solve_blocks(cudaStream_t stream, const krylov::BlockFactors<E>& factors, In source,
                            Out work, std::int64_t first, Out target, const std::int32_t* skip,
                            const std::int32_t* rank_at = nullptr);
@@ -89,15 +89,16 @@ struct KrylovDeviceKernels {
 /// it is a kernel of its own, which takes about as long.
 constexpr std::int64_t max_rows_to_end = std::int64_t{1} << 20;
 
-/// A part of the only rank that is no kernel by itself, in turn: calls use.program(program,
-/// reduction), use.end(reduction), or use.to_end(program, reduction) for both.
-template <class E, class Use>
+/// A part that is no kernel by itself, in turn: calls run(program, reduction), finish(reduction),
+/// or run_to_end(program, reduction) for both.
+template <class E, class Run, class Finish, class RunToEnd>
 void in_turn(const krylov::Part& part, const krylov::Vectors<E>& vectors,
-             const krylov::SumTable<E>* sums, const krylov::StateRoom& room, const Use& use) {
+             const krylov::SumTable<E>* sums, const krylov::StateRoom& room, const Run& run,
+             const Finish& finish, const RunToEnd& run_to_end) {
   for (int at = 0; at < part.items; ++at) {
     const krylov::Part::Item& item = part.item[at];
     if (item.program < 0) {
-      use.end(item.reduction);
+      finish(item.reduction);
       continue;
     }
     const krylov::Program& program = part.program[item.program];
@@ -105,10 +106,10 @@ void in_turn(const krylov::Part& part, const krylov::Vectors<E>& vectors,
                          part.item[at + 1].program < 0 &&
                          part.item[at + 1].reduction == item.reduction;
     if (has_end && KrylovDeviceKernels<E>::fits_end(program, vectors, sums[item.reduction], room)) {
-      use.to_end(program, item.reduction);
+      run_to_end(program, item.reduction);
       ++at;
     } else {
-      use.program(program, item.reduction);
+      run(program, item.reduction);
     }
   }
 }

@@ -4,10 +4,9 @@
 #include "runtime/cuda/krylov_device_kernels.hpp"
 #include "runtime/krylov/step.hpp"
 
+#include <array>
 #include <complex>
 #include <cstddef>
-#include <functional>
-#include <vector>
 
 namespace shardsolve::runtime::cuda {
 namespace {
@@ -37,13 +36,45 @@ void CudaKrylovKernels<T>::do_scale_exactly(Queue& queue, const WorkInfo& info, 
 }
 
 template <Scalar T>
+void CudaKrylovKernels<T>::do_begin_solve(Queue& queue, const WorkInfo& info,
+                                          const krylov::Problem& problem, const Scan* of_b,
+                                          const Scan* of_x, const std::int64_t* boundaries,
+                                          std::int64_t ranks, krylov::SolveState* solve) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnKrylov<T>::begin_solve(cuda.stream(), problem, of_b, of_x, boundaries, ranks, solve);
+  });
+}
+
+template <Scalar T>
+void CudaKrylovKernels<T>::do_end_solve(Queue& queue, const WorkInfo& info,
+                                        const krylov::Problem& problem, const Scan* of_x,
+                                        std::int64_t ranks, krylov::SolveState* solve,
+                                        krylov::Report* report, RealOf<T>* figures) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnKrylov<T>::end_solve(cuda.stream(), problem, of_x, ranks, solve, report, figures);
+  });
+}
+
+template <Scalar T>
+void CudaKrylovKernels<T>::do_scale_for(Queue& queue, const WorkInfo& info, krylov::Way way,
+                                        const krylov::SolveState* solve, MatrixView<const T> source,
+                                        MatrixView<T> target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnKrylov<T>::scale_for(cuda.stream(), way, solve, elements(source), elements(target));
+  });
+}
+
+template <Scalar T>
 void CudaKrylovKernels<T>::do_run(Queue& queue, const WorkInfo& info,
                                   const krylov::Program& program, const krylov::Vectors<T>& vectors,
                                   const krylov::State* state, const krylov::StateRoom& room,
-                                  const krylov::SumTable<T>& sums) const {
+                                  const krylov::SumTable<T>& sums, const std::int32_t* rank) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
-    OwnKrylov<T>::run(cuda.stream(), program, elements(vectors), state, room, elements(sums));
+    OwnKrylov<T>::run(cuda.stream(), program, elements(vectors), state, room, elements(sums), rank);
   });
 }
 
@@ -51,35 +82,32 @@ template <Scalar T>
 bool CudaKrylovKernels<T>::do_run_part(Queue& queue, const krylov::Problem& problem,
                                        const krylov::Part& part, const krylov::Vectors<T>& vectors,
                                        const krylov::SumTable<T>* sums, krylov::State* state,
-                                       const krylov::StateRoom& room) const {
+                                       const krylov::StateRoom& room,
+                                       const std::int32_t* rank) const {
   CudaQueue& cuda = as_cuda(queue);
   const int reductions = krylov::reductions_of(problem.method);
-  std::vector<krylov::SumTable<Element<T>>> tables;
+  std::array<krylov::SumTable<Element<T>>, krylov::max_reductions> tables;
   for (int reduction = 0; reduction < reductions; ++reduction) {
-    tables.push_back(elements(sums[reduction]));
+    tables.at(static_cast<std::size_t>(reduction)) = elements(sums[reduction]);
   }
   const auto flops_of = [&](const krylov::Program& program) {
     return multiply_add<T> * static_cast<double>(vectors.rows) * (program.updates + program.dots);
   };
   if (!OwnKrylov<T>::fits_part(part, elements(vectors), tables.front())) {
-    struct {
-      std::function<void(const krylov::Program&, int)> program;
-      std::function<void(int)> end;
-      std::function<void(const krylov::Program&, int)> to_end;
-    } const use{[&](const krylov::Program& program, int reduction) {
-                  this->run(queue, program, vectors, state, room, sums[reduction]);
-                },
-                [&](int reduction) {
-                  this->finish(queue, problem, reduction, sums[reduction], state, room);
-                },
-                [&](const krylov::Program& program, int reduction) {
-                  cuda.launch({.name = program.name, .flops = flops_of(program)}, [&] {
-                    OwnKrylov<T>::run_to_end(cuda.stream(), problem, program, elements(vectors),
-                                             reduction, tables[static_cast<std::size_t>(reduction)],
-                                             state, room);
-                  });
-                }};
-    in_turn(part, elements(vectors), tables.data(), room, use);
+    in_turn(
+        part, elements(vectors), tables.data(), room,
+        [&](const krylov::Program& program, int reduction) {
+          this->run(queue, program, vectors, state, room, sums[reduction], rank);
+        },
+        [&](int reduction) {
+          this->finish(queue, problem, reduction, sums[reduction], state, room);
+        },
+        [&](const krylov::Program& program, int reduction) {
+          cuda.launch({.name = program.name, .flops = flops_of(program)}, [&] {
+            OwnKrylov<T>::run_to_end(cuda.stream(), problem, program, elements(vectors), reduction,
+                                     tables.at(static_cast<std::size_t>(reduction)), state, room);
+          });
+        });
     return true;
   }
   double flops = 0.0;
@@ -129,11 +157,12 @@ void CudaKrylovKernels<T>::do_solve_blocks(Queue& queue, const WorkInfo& info,
                                            const krylov::BlockFactors<T>& factors,
                                            MatrixView<const T> source, MatrixView<T> work,
                                            std::int64_t first, MatrixView<T> target,
-                                           const std::int32_t* skip) const {
+                                           const std::int32_t* skip,
+                                           const std::int32_t* rank) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
     OwnKrylov<T>::solve_blocks(cuda.stream(), elements(factors), elements(source), elements(work),
-                               first, elements(target), skip);
+                               first, elements(target), skip, rank);
   });
 }
 

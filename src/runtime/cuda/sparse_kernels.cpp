@@ -22,12 +22,12 @@ template <Scalar T>
 void CudaSparseKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, const SparseRows<T>& a,
                                        const RowChoice& chosen, MatrixView<const T> x,
                                        MatrixView<const T> halo, MatrixView<T> y,
-                                       const std::int32_t* done) const {
+                                       const std::int32_t* done, const std::int32_t* rank) const {
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
     SparseDeviceKernels<Element<T>>::multiply(
         cuda.stream(), elements(a), chosen, elements(x).data(),
-        halo.empty() ? nullptr : elements(halo).data(), elements(y).data(), done);
+        halo.empty() ? nullptr : elements(halo).data(), elements(y).data(), done, rank);
   });
 }
 

@@ -15,8 +15,8 @@ void HostEvent::synchronize(const WaitSite& site) {
   }
 }
 
-HostQueue::HostQueue(std::string name, Pulse& pulse, RunsIn runs_in)
-    : name_(std::move(name)), pulse_(pulse), runs_in_(runs_in) {
+HostQueue::HostQueue(std::string name, Pulse& pulse, RunsIn runs_in, SpareThreads* spare)
+    : name_(std::move(name)), pulse_(pulse), runs_in_(runs_in), spare_threads_(spare) {
   if (runs_in == RunsIn::own_thread) {
     taken_ = std::make_unique<Item>();
     spare_ = std::make_unique<Item>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/host/one_way_counter.hpp"
+#include "runtime/host/spare_threads.hpp"
 #include "runtime/pulse.hpp"
 #include "runtime/queue.hpp"
 
@@ -39,8 +40,10 @@ enum class RunsIn : std::uint8_t { own_thread, caller };
 class HostQueue final : public Queue {
  public:
   /// `pulse` is the rank's sign of life: moved on with every piece of work, and told of a failure.
-  /// Throws std::system_error if the system has no thread to spare.
-  HostQueue(std::string name, Pulse& pulse, RunsIn runs_in = RunsIn::own_thread);
+  /// `spare`: threads that kernels may let do a part of their work, if they have many rows.
+  /// Throws std::system_error if the system has no thread for a worker.
+  HostQueue(std::string name, Pulse& pulse, RunsIn runs_in = RunsIn::own_thread,
+            SpareThreads* spare = nullptr);
   /// Runs what is enqueued, then ends the worker.
   ~HostQueue() override;
   HostQueue(const HostQueue&) = delete;
@@ -69,6 +72,8 @@ class HostQueue final : public Queue {
   }
   /// Whether this call is traced.
   bool tracing() const { return tracing_; }
+  /// Null if there are none.
+  SpareThreads* spare() const { return spare_threads_; }
 
   const std::string& name() const override { return name_; }
   void begin_call(bool tracing) override {
@@ -101,6 +106,7 @@ class HostQueue final : public Queue {
   std::string name_;
   Pulse& pulse_;
   RunsIn runs_in_;
+  SpareThreads* spare_threads_;
   std::int64_t step_ = -1;
   std::int64_t turn_ = 0;
 

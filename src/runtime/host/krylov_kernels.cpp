@@ -5,6 +5,7 @@
 #include "runtime/host/krylov_program.hpp"
 #include "runtime/host/leaf_sums.hpp"
 #include "runtime/host/operands.hpp"
+#include "runtime/host/spare_threads.hpp"
 #include "runtime/krylov/number.hpp"
 
 #include <algorithm>
@@ -88,6 +89,79 @@ void combine_best(Real a, const Real* x, Real b, Real* y, std::int64_t count) {
   combine_plain(a, x, b, y, count);
 }
 
+/// target = 2^exponent source.
+template <Scalar T>
+void scale(int exponent, MatrixView<const T> source, MatrixView<T> target) {
+  // A product with a power of two is rounded as ldexp rounds, which takes long.
+  if (const auto factor = std::ldexp(RealOf<T>{1}, exponent); std::isnormal(factor)) {
+    for (std::int64_t j = 0; j < target.columns(); ++j) {
+      for (std::int64_t i = 0; i < target.rows(); ++i) {
+        target(i, j) = source(i, j) * factor;
+      }
+    }
+    return;
+  }
+  for (std::int64_t j = 0; j < target.columns(); ++j) {
+    for (std::int64_t i = 0; i < target.rows(); ++i) {
+      if constexpr (is_complex<T>) {
+        target(i, j) = {std::ldexp(source(i, j).real(), exponent),
+                        std::ldexp(source(i, j).imag(), exponent)};
+      } else {
+        target(i, j) = std::ldexp(source(i, j), exponent);
+      }
+    }
+  }
+}
+
+/// Numbers of factors that a piece has about: what it costs to hand one to a thread is little
+/// beside them.
+constexpr std::int64_t entries_of_piece = 65536;
+
+/// Solves with blocks for the rows of `target`, from `first` on of all that blocks have.
+template <Scalar T>
+struct BlockSolve {
+  krylov::BlockFactors<T> factors;
+  MatrixView<const T> source;
+  MatrixView<T> work;
+  std::int64_t first;
+  MatrixView<T> target;
+
+  /// The block that has a row.
+  std::int64_t block_of(std::int64_t row) const {
+    return std::upper_bound(factors.blocks, factors.blocks + factors.count, row,
+                            [](std::int64_t one, const krylov::FactoredBlock& block) {
+                              return one < block.begin;
+                            }) -
+           factors.blocks - 1;
+  }
+  void solve(const krylov::FactoredBlock& block) const {
+    const std::int64_t at = block.begin - (source.rows() == target.rows() ? first : 0);
+    T* const rows = work.data() + at;
+    std::copy_n(source.data() + at, block.size, rows);
+    solve_block(factors, block, rows);
+    const std::int64_t from = std::max(block.begin, first);
+    const std::int64_t to = std::min(block.begin + block.size, first + target.rows());
+    std::copy(rows + (from - block.begin), rows + (to - block.begin),
+              target.data() + (from - first));
+  }
+  void run(SpareThreads* spare) const {
+    const std::int64_t begin = block_of(first);
+    const std::int64_t count = block_of(first + target.rows() - 1) + 1 - begin;
+    const auto solve_some = [&](std::int64_t piece, std::int64_t pieces) {
+      for (std::int64_t b = piece * count / pieces; b < (piece + 1) * count / pieces; ++b) {
+        solve(factors.blocks[begin + b]);
+      }
+    };
+    const std::int64_t pieces =
+        std::min(factors.entries / factors.count * count / entries_of_piece, count);
+    if (spare == nullptr || pieces < 2) {
+      solve_some(0, 1);
+    } else {
+      in_pieces(spare, pieces, [&](std::int64_t piece) { solve_some(piece, pieces); });
+    }
+  }
+};
+
 }  // namespace
 }  // namespace krylov_host
 
@@ -123,25 +197,41 @@ template <Scalar T>
 void HostKrylovKernels<T>::do_scale_exactly(Queue& queue, const WorkInfo& info, int exponent,
                                             MatrixView<const T> source,
                                             MatrixView<T> target) const {
-  launch(queue, info, {source}, {target}, [=] {
-    // A product with a power of two is rounded as ldexp rounds, which takes long.
-    if (const auto factor = std::ldexp(RealOf<T>{1}, exponent); std::isnormal(factor)) {
-      for (std::int64_t j = 0; j < target.columns(); ++j) {
-        for (std::int64_t i = 0; i < target.rows(); ++i) {
-          target(i, j) = source(i, j) * factor;
-        }
-      }
-      return;
-    }
-    for (std::int64_t j = 0; j < target.columns(); ++j) {
-      for (std::int64_t i = 0; i < target.rows(); ++i) {
-        if constexpr (is_complex<T>) {
-          target(i, j) = {std::ldexp(source(i, j).real(), exponent),
-                          std::ldexp(source(i, j).imag(), exponent)};
-        } else {
-          target(i, j) = std::ldexp(source(i, j), exponent);
-        }
-      }
+  launch(queue, info, {source}, {target}, [=] { krylov_host::scale(exponent, source, target); });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_begin_solve(Queue& queue, const WorkInfo& info,
+                                          const krylov::Problem& problem, const Scan* of_b,
+                                          const Scan* of_x, const std::int64_t* boundaries,
+                                          std::int64_t ranks, krylov::SolveState* solve) const {
+  launch(queue, info, {Operand(of_b, ranks), Operand(boundaries, ranks + 1)}, {Operand(solve, 1)},
+         [=] {
+           *solve = krylov::begin_solve(problem, krylov::merged(of_b, boundaries, ranks),
+                                        krylov::merged(of_x, boundaries, ranks),
+                                        std::numeric_limits<RealOf<T>>::max_exponent);
+         });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_end_solve(Queue& queue, const WorkInfo& info,
+                                        const krylov::Problem& problem, const Scan* of_x,
+                                        std::int64_t ranks, krylov::SolveState* solve,
+                                        krylov::Report* report, RealOf<T>* figures) const {
+  launch(queue, info, {Operand(of_x, ranks)},
+         {Operand(solve, 1), Operand(report, 1), Operand(figures, krylov::report_figures)},
+         [=] { krylov::end_solve(problem, of_x, ranks, *solve, *report, figures); });
+}
+
+template <Scalar T>
+void HostKrylovKernels<T>::do_scale_for(Queue& queue, const WorkInfo& info, krylov::Way way,
+                                        const krylov::SolveState* solve, MatrixView<const T> source,
+                                        MatrixView<T> target) const {
+  launch(queue, info, {source, Operand(solve, 1)}, {target}, [=] {
+    if (krylov::is_zero_vector(*solve)) {
+      std::fill_n(target.data(), target.rows(), T{0});
+    } else {
+      krylov_host::scale(krylov::exponent_of(*solve, way), source, target);
     }
   });
 }
@@ -150,10 +240,21 @@ template <Scalar T>
 void HostKrylovKernels<T>::do_run(Queue& queue, const WorkInfo& info,
                                   const krylov::Program& program, const krylov::Vectors<T>& vectors,
                                   const krylov::State* state, const krylov::StateRoom& room,
-                                  const krylov::SumTable<T>& sums) const {
+                                  const krylov::SumTable<T>& sums, const std::int32_t* rank) const {
+  require(rank == nullptr, "run");
+  SpareThreads* const spare = static_cast<HostQueue&>(queue).spare();
   // Vectors are written by plain code, which ThreadSanitizer sees.
-  launch(queue, info, {Operand(state, 1)}, {},
-         [=] { run_program(program, vectors, *state, room, sums, 0, vectors.rows); });
+  launch(queue, info, {Operand(state, 1)}, {}, [=] {
+    const RowPieces pieces(sums.layout, vectors.first_row, vectors.rows);
+    if (spare == nullptr || pieces.count() < 2) {
+      run_program(program, vectors, *state, room, sums, 0, vectors.rows);
+      return;
+    }
+    in_pieces(spare, pieces.count(), [&](std::int64_t piece) {
+      run_program(program, vectors, *state, room, sums, pieces.begin(piece),
+                  pieces.begin(piece + 1));
+    });
+  });
 }
 
 template <Scalar T>
@@ -206,18 +307,15 @@ void HostKrylovKernels<T>::do_solve_blocks(Queue& queue, const WorkInfo& info,
                                            const krylov::BlockFactors<T>& factors,
                                            MatrixView<const T> source, MatrixView<T> work,
                                            std::int64_t first, MatrixView<T> target,
-                                           const std::int32_t* skip) const {
+                                           const std::int32_t* skip,
+                                           const std::int32_t* rank) const {
+  require(rank == nullptr, "solve_blocks");
+  SpareThreads* const spare = static_cast<HostQueue&>(queue).spare();
+  const krylov_host::BlockSolve<T> blocks{factors, source, work, first, target};
   launch(queue, info, {source, Operand(skip, 1)}, {work, target}, [=] {
-    if (*skip != 0) {
-      return;
+    if (*skip == 0) {
+      blocks.run(spare);
     }
-    for (std::int64_t b = 0; b < factors.count; ++b) {
-      const krylov::FactoredBlock& block = factors.blocks[b];
-      T* const rows = work.data() + block.begin;
-      std::copy_n(source.data() + block.begin, block.size, rows);
-      solve_block(factors, block, rows);
-    }
-    std::copy_n(work.data() + first, target.rows(), target.data());
   });
 }
 

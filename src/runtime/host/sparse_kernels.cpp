@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "runtime/host/operands.hpp"
+#include "runtime/host/spare_threads.hpp"
 
 #include <algorithm>
 #include <array>
@@ -223,6 +224,32 @@ void multiply_in_lanes(const Product<Real>& product, std::int64_t lanes) {
   }
 }
 
+/// Entries that a piece has about: what it costs to hand one to a thread is little beside them.
+constexpr std::int64_t entries_of_piece = 65536;
+
+/// multiply(some of the rows), all in all those that are chosen; with threads to spare, of rows
+/// that follow each other.
+template <class Real, class Multiply>
+void in_pieces_of(SpareThreads* spare, const Product<Real>& product, const Multiply& multiply) {
+  const RowChoice& chosen = product.chosen;
+  const std::int64_t entries =
+      spare == nullptr || chosen.list != nullptr
+          ? 0
+          : product.row_pointers[chosen.first + chosen.count] - product.row_pointers[chosen.first];
+  const std::int64_t pieces = std::min(entries / entries_of_piece, chosen.count);
+  if (pieces < 2) {
+    multiply(product);
+    return;
+  }
+  in_pieces(spare, pieces, [&](std::int64_t piece) {
+    Product<Real> some = product;
+    const std::int64_t begin = piece * chosen.count / pieces;
+    some.chosen.first += begin;
+    some.chosen.count = (piece + 1) * chosen.count / pieces - begin;
+    multiply(some);
+  });
+}
+
 }  // namespace
 }  // namespace sparse_products
 
@@ -241,7 +268,8 @@ template <Scalar T>
 void HostSparseKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, const SparseRows<T>& a,
                                        const RowChoice& chosen, MatrixView<const T> x,
                                        MatrixView<const T> halo, MatrixView<T> y,
-                                       const std::int32_t* done) const {
+                                       const std::int32_t* done, const std::int32_t* rank) const {
+  require(rank == nullptr, "sparse product");
   using Real = RealOf<T>;
   const auto reals = [](const T* numbers) { return reinterpret_cast<const Real*>(numbers); };
   const sparse_products::Product<Real> product{a.row_pointers,
@@ -254,14 +282,17 @@ void HostSparseKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, const
                                                chosen};
   const MatrixView<T> written =
       chosen.list == nullptr ? y.block(chosen.first, 0, chosen.count, 1) : y;
+  SpareThreads* const spare = static_cast<HostQueue&>(queue).spare();
   launch(queue, info, {x, halo, Operand(done, done == nullptr ? 0 : 1)}, {written},
-         [product, lanes = a.lanes, done] {
+         [product, lanes = a.lanes, done, spare] {
            constexpr int width = is_complex<T> ? 2 : 1;
-           if (done == nullptr || *done == usual_product) {
-             sparse_products::multiply_in_lanes<Real, width>(product, lanes);
-           } else if (*done == twofold_product) {
-             sparse_products::multiply_twofold_best<Real, width>(product, lanes);
-           }
+           sparse_products::in_pieces_of(spare, product, [=](const auto& some) {
+             if (done == nullptr || *done == usual_product) {
+               sparse_products::multiply_in_lanes<Real, width>(some, lanes);
+             } else if (*done == twofold_product) {
+               sparse_products::multiply_twofold_best<Real, width>(some, lanes);
+             }
+           });
          });
 }
 

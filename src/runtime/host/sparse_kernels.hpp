@@ -12,7 +12,8 @@ class HostSparseKernels : public SparseKernels<T> {
                MatrixView<const T> x, MatrixView<T> packed) const override;
   void do_multiply(Queue& queue, const WorkInfo& info, const SparseRows<T>& a,
                    const RowChoice& chosen, MatrixView<const T> x, MatrixView<const T> halo,
-                   MatrixView<T> y, const std::int32_t* done) const override;
+                   MatrixView<T> y, const std::int32_t* done,
+                   const std::int32_t* rank) const override;
 };
 
 }  // namespace shardsolve::runtime::host

@@ -26,7 +26,8 @@ SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state, i
   begin_first_round(problem, state);
 }
 
-/// Reductions of a round.
+/// Reductions of a round, at most and of each method.
+constexpr int max_reductions = 3;
 SHARDSOLVE_HOST_DEVICE inline int reductions_of(Method method) {
   return method == Method::cg         ? int{cg::reductions}
          : method == Method::minres   ? int{minres::reductions}

@@ -47,7 +47,7 @@ struct BlocksCall {
   std::int64_t rows;
   const std::int32_t* skip;
   const std::int32_t* rank_at;
-  bool of_own;     ///< with rank_at: source and work have the rows of target alone
+  bool of_own;     ///< source and work have the rows of target alone
   bool in_shared;  ///< the rows of a block
 };
 
@@ -229,7 +229,7 @@ void KrylovDeviceKernels<E>::solve_blocks(cudaStream_t stream, const BlockFactor
   launch_early(
       stream, kernel, factors.count, {dim3(static_cast<unsigned>(threads)), shared},
       BlocksCall<E>{factors, source.data(), work.data(), first, target.data(), target.rows(), skip,
-                    rank_at, rank_at != nullptr && source.rows() == target.rows(), in_shared});
+                    rank_at, source.rows() == target.rows(), in_shared});
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                                 \

@@ -16,6 +16,7 @@ namespace shardsolve::runtime::cuda {
 namespace {
 
 using krylov::Known;
+using krylov::max_reductions;
 using krylov::Part;
 using krylov::Problem;
 using krylov::State;
@@ -27,8 +28,6 @@ using krylov_run::KnownShared;
 using krylov_run::RunShared;
 using krylov_run::RunView;
 using krylov_run::threads_a_block;
-
-constexpr int max_reductions = 3;
 
 template <class E>
 struct PartCall {
