@@ -3,8 +3,8 @@
 /// methods and their kernels are those of krylov::solve, so the bits are.
 #pragma once
 
-#include "krylov/method_table.hpp"
 #include "krylov/problem.hpp"
+#include "krylov/stages.hpp"
 #include "runtime/host/spare_threads.hpp"
 #include "runtime/krylov/ends.hpp"
 
@@ -15,9 +15,6 @@
 #include <vector>
 
 namespace shardsolve::krylov {
-
-/// Preconditioners that are kernels of a stage, and not somebody else's product.
-enum class InnerPreconditioner : std::uint8_t { none, identity, jacobi };
 
 /// Where the vectors of a method are: those that go into products or come out of them have a buffer
 /// each, all others lie one after the other in one more, the columns of a basis behind them.

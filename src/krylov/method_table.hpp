@@ -1,5 +1,5 @@
 /// A method as data: its vectors, its reductions, and what a round of it does. Read by Rounds, and
-/// by the calls of the JAX package.
+/// by the calls of the JAX package; what the scalar step does in a round: src/runtime/krylov.
 #pragma once
 
 #include "runtime/krylov/program.hpp"
@@ -16,6 +16,11 @@ enum CommonVector : std::uint8_t { vector_b, vector_x, vector_best, vector_r, ow
 struct TableReduction {
   int fixed = 0;
   bool over_columns = false;
+
+  /// How many there are at most, with a basis of so many columns.
+  int slots(std::int64_t cycle) const {
+    return fixed + (over_columns ? static_cast<int>(cycle) : 0);
+  }
 };
 
 /// One thing that a round does. The state says, by actions and flags, what of it.
@@ -31,13 +36,13 @@ struct Stage {
   Program program = {};
   int input = 0;
   int output = 0;
-  std::int32_t State::* skip = nullptr;
+  std::int32_t State::*skip = nullptr;
 
   bool is_product() const { return kind == Kind::multiply || kind == Kind::precondition; }
 };
 
 /// The flag of a preconditioner's product as an update heeds it.
-inline Unless unless(std::int32_t State::* skip) {
+inline Unless unless(std::int32_t State::*skip) {
   return skip == &State::skip_preconditioner ? Unless::skip_preconditioner
                                              : Unless::skip_second_preconditioner;
 }
@@ -69,12 +74,12 @@ struct MethodTable {
     stages.push_back({.kind = Stage::Kind::run, .reduction = reduction, .program = program});
     return *this;
   }
-  MethodTable& multiply(int input, int output, std::int32_t State::* skip) {
+  MethodTable& multiply(int input, int output, std::int32_t State::*skip) {
     stages.push_back(
         {.kind = Stage::Kind::multiply, .input = input, .output = output, .skip = skip});
     return *this;
   }
-  MethodTable& precondition(int input, int output, std::int32_t State::* skip) {
+  MethodTable& precondition(int input, int output, std::int32_t State::*skip) {
     stages.push_back(
         {.kind = Stage::Kind::precondition, .input = input, .output = output, .skip = skip});
     return *this;

@@ -1,7 +1,6 @@
 #include "krylov/plan.hpp"
 
 #include "core/require_memory.hpp"
-#include "krylov/methods.hpp"
 #include "krylov/problem.hpp"
 #include "krylov/spelling.hpp"
 #include "krylov/tables.hpp"
@@ -36,8 +35,8 @@ std::int64_t bytes_of_sums(const SlabLayout& layout, const Problem& problem, std
                         .block_leaves = SumLayout::block_leaves_of(layout.size())};
   std::int64_t bytes = 0;
   int most = 1;
-  for (const ReductionShape& reduction : reductions_of(problem)) {
-    const int slots = reduction.fixed + reduction.columns;
+  for (const TableReduction& reduction : table_of(problem.method).reductions) {
+    const int slots = reduction.slots(problem.cycle);
     most = std::max(most, slots);
     for (std::int64_t rank = 0; rank < layout.ranks(); ++rank) {
       bytes += element * SumTable<double>::length(shape.part(rank), slots);

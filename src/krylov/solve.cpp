@@ -3,7 +3,6 @@
 #include "core/each_dtype.hpp"
 #include "krylov/agreement.hpp"
 #include "krylov/linear_operator.hpp"
-#include "krylov/methods.hpp"
 #include "krylov/operators.hpp"
 #include "krylov/plan.hpp"
 #include "krylov/problem.hpp"
@@ -136,16 +135,15 @@ class Solve {
     const auto make_m = preconditioner == nullptr ? make_identity<T>(b_.rows())
                                                   : preconditioner->make()(rank_, layout_);
     const Problem problem = this->problem(make_a->is_twofold());
-    Rounds<T> rounds(rank_, layout_, problem, *make_a, *make_m, reductions_of(problem));
-    const MatrixView<T> x = add_vectors(rounds);
-    const auto method = make_method<T>(problem, rounds);
+    Rounds<T> rounds(rank_, layout_, problem, *make_a, *make_m);
+    scale_into(rounds);
     while (rounds.may_go_on()) {
-      rounds.take_turn([&] { method->enqueue(rounds); });
+      rounds.take_turn();
     }
     found.state = rounds.state();
     found.records = rounds.records(found.state);
     found.status = found.state.status;
-    give_back(x, found);
+    give_back(rounds.vector(vector_x), found);
     return found;
   }
 
@@ -160,16 +158,13 @@ class Solve {
     return problem;
   }
 
-  MatrixView<T> add_vectors(Rounds<T>& rounds) {
+  void scale_into(Rounds<T>& rounds) {
     const auto& kernels = rank_.kernels<runtime::KrylovKernels<T>>();
-    kernels.scale_exactly(rank_.update(), exponent_, b_, rounds.add_vector(vector_b));
-    const MatrixView<T> x = rounds.add_vector(vector_x);
+    kernels.scale_exactly(rank_.update(), exponent_, b_, rounds.vector(vector_b));
     if (options_.use_guess) {
-      kernels.scale_exactly(rank_.update(), exponent_ - guess_exponent_, x_, x);
+      kernels.scale_exactly(rank_.update(), exponent_ - guess_exponent_, x_,
+                            rounds.vector(vector_x));
     }
-    rounds.add_vector(vector_best);
-    rounds.add_vector(vector_r);
-    return x;
   }
 
   void clear_x() {
