@@ -156,7 +156,7 @@ foreach(line IN LISTS cuda_folder_flags)
 endforeach()
 target_include_directories(shardsolve_cuda_kernels PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/src"
                                                            "${generated_include}")
-shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda src/sparse/cuda src/krylov/cuda)
+shardsolve_sources(cuda_sources src/runtime/cuda src/comm/cuda src/mesh/cuda)
 list(TRANSFORM cuda_shared_sources PREPEND "${PROJECT_SOURCE_DIR}/")
 add_library(shardsolve_cuda MODULE ${cuda_sources} ${cuda_shared_sources} $<TARGET_OBJECTS:shardsolve_cuda_kernels>)
 add_dependencies(shardsolve_cuda shardsolve_interface)

@@ -2,15 +2,16 @@
 
 #include "jax/krylov_failures.hpp"
 #include "jax/local_task.hpp"
-#include "krylov/enqueue_local_call.hpp"
 #include "krylov/local_call.hpp"
 #include "krylov/tables.hpp"
+#include "runtime/host/krylov_program.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/krylov.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -199,12 +200,15 @@ class CallBuilder {
   krylov::LocalLengths lengths_;
 };
 
-void run(const LocalTask& task, const LocalCall& call) {
-  if (task.stream) {
-    task.stream->run(call);
-  } else {
-    krylov::run_on_host(call, task.spare);
-  }
+void run(const LocalTask& task, const LocalCall& call, const mesh::CudaScratch& scratch = {}) {
+  // Small ones of a batch several to a thread.
+  const std::int64_t together = std::max<std::int64_t>(
+      runtime::host::RowPieces::least_rows / std::max<std::int64_t>(call.rows, 1), 1);
+  task.enqueue(
+      together,
+      [&](const runtime::KernelSource& device, runtime::Queue& queue, std::int64_t begin,
+          std::int64_t end) { krylov::enqueue(device, queue, call, begin, end); },
+      scratch);
 }
 
 void scan(const LocalTask& task) {
@@ -219,8 +223,7 @@ void scan(const LocalTask& task) {
   call.problem.n = call.rows;
   call.x = {task.at(at["x"]).data, call.rows * element_bytes_of(task.dtype)};
   call.scans = {task.at(at["scans"]).data, sizeof(runtime::Scan)};
-  call.work = {task.at(at["work"]).data, krylov::scan_work};
-  run(task, call);
+  run(task, call, {task.at(at["work"]).data, krylov::scan_work});
 }
 
 void begin(const LocalTask& task) {

@@ -2,7 +2,6 @@
 
 #include "jax/krylov_calls.hpp"
 #include "jax/records.hpp"
-#include "krylov/enqueue_local_call.hpp"
 #include "krylov/local_blocks.hpp"
 #include "krylov/local_call.hpp"
 #include "krylov/statuses.hpp"

@@ -122,7 +122,8 @@ void solve(const LocalTask& task) {
   const auto words = [&](BufferIndex buffer, std::int64_t item) {
     return static_cast<const std::int32_t*>(task.item(buffer, item, word));
   };
-  for (std::int64_t item = 0; item < task.batch; ++item) {
+  task.enqueue_each([&](const runtime::KernelSource& device, runtime::Queue& queue,
+                        std::int64_t item) {
     krylov::LocalBlocks call{
         .dtype = task.dtype,
         .is_band =
@@ -135,7 +136,6 @@ void solve(const LocalTask& task) {
         .blocks = reinterpret_cast<const FactoredBlock*>(words(at["blocks"], item)),
         .numbers = task.item(at["numbers"], item, element),
         .lists = words(at["lists"], item),
-        .all_rows = task.option<std::int64_t>("rows"),
         .rows = task.at(at["y"]).length,
         .x = task.item(at["x"], item, element),
         .size = task.at(at["x"]).length,
@@ -144,12 +144,11 @@ void solve(const LocalTask& task) {
         .skip = words(at["skip"], item)};
     if (task.stream) {
       call.rank_at = words(at["rank"], item);
-      task.stream->run(call);
     } else {
       call.rank = *words(at["rank"], item);
-      krylov::run_on_host(call, task.spare);
     }
-  }
+    krylov::enqueue(device, queue, call);
+  });
 }
 
 // `diagonal` of no entries is that of I; `scaled` is as long.
@@ -174,8 +173,8 @@ void chebyshev(const LocalTask& task, BufferIndex x, std::int64_t step) {
   }
   task.require_length(at["diagonal"], is_scaled ? rows : 0);
   task.require_length(at["scaled"], is_scaled ? rows : 0);
-  for (std::int64_t item = 0; item < task.batch; ++item) {
-    const krylov::LocalChebyshev call{
+  const auto call_of = [&](std::int64_t item) {
+    return krylov::LocalChebyshev{
         .dtype = task.dtype,
         .rows = rows,
         .low = task.option<double>("low"),
@@ -188,11 +187,14 @@ void chebyshev(const LocalTask& task, BufferIndex x, std::int64_t step) {
         .diagonal = is_scaled ? task.item(at["diagonal"], item, element) : nullptr,
         .scaled = is_scaled ? task.item(at["scaled"], item, element) : nullptr,
         .zero = static_cast<const std::int32_t*>(task.item(at["zero"], item, word))};
-    if (task.stream) {
-      task.stream->run(call);
-    } else {
-      krylov::run_on_host(call, task.spare);
-    }
+  };
+  if (task.stream) {
+    task.enqueue_each([&](const runtime::KernelSource& device, runtime::Queue& queue,
+                          std::int64_t item) { krylov::enqueue(device, queue, call_of(item)); });
+    return;
+  }
+  for (std::int64_t item = 0; item < task.batch; ++item) {
+    krylov::run_on_host(call_of(item), task.spare);
   }
 }
 
@@ -256,7 +258,6 @@ std::vector<CallRow> krylov_preconditioner_calls() {
            .buffers = solve_buffers,
            .matrix = solve_buffers["numbers"],
            .options = {{"kind", std::int64_t{0}},
-                       {"rows", std::int64_t{0}},
                        {"largest", std::int64_t{0}},
                        {"widest", std::int64_t{0}}},
            .local = solve},

@@ -10,10 +10,14 @@
 #include "jax/call_table.hpp"
 #include "jax/seat.hpp"
 #include "mesh/cuda_loader.hpp"
+#include "runtime/host/in_caller.hpp"
 #include "runtime/host/spare_threads.hpp"
+#include "runtime/kernel_set.hpp"
+#include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -49,6 +53,31 @@ class LocalTask {
     const Buffer& from = at(buffer);
     const std::int64_t own = from.items.empty() ? item : from.items[static_cast<std::size_t>(item)];
     return static_cast<char*>(from.data) + own * from.length * static_cast<std::int64_t>(element);
+  }
+  /// enqueue(device, queue, begin, end) for items of the batch. On a GPU the queue is XLA's stream,
+  /// and has all items, and `scratch`. On the CPU it works in this thread and has threads to spare;
+  /// these take items too, at least so many `together`.
+  template <class Enqueue>
+  void enqueue(std::int64_t together, const Enqueue& enqueue,
+               const mesh::CudaScratch& scratch = {}) const {
+    if (stream) {
+      stream->adopt([&](const runtime::KernelSource& gpu,
+                        runtime::Queue& queue) { enqueue(gpu, queue, std::int64_t{0}, batch); },
+                    scratch);
+    } else {
+      runtime::host::in_caller(spare, batch, together, enqueue);
+    }
+  }
+  /// enqueue(device, queue, item) for each item, on the CPU one after the other.
+  template <class Enqueue>
+  void enqueue_each(const Enqueue& enqueue) const {
+    this->enqueue(std::max<std::int64_t>(batch, 1),
+                  [&](const runtime::KernelSource& device, runtime::Queue& queue,
+                      std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t item = begin; item < end; ++item) {
+                      enqueue(device, queue, item);
+                    }
+                  });
   }
   /// As Job has it.
   template <class Value>

@@ -48,7 +48,8 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
   task.require_length(at["pointers"], 2 * (all_rows + 1));
   task.require_length(at["columns"], task.at(at["values"]).length);
   task.require_length(at["rank"], 1);
-  for (std::int64_t item = 0; item < task.batch; ++item) {
+  task.enqueue_each([&](const runtime::KernelSource& device, runtime::Queue& queue,
+                        std::int64_t item) {
     const auto* const rank_at = static_cast<const std::int32_t*>(task.item(at["rank"], item, word));
     // Of a GPU the kernel looks.
     const std::int64_t first = task.stream ? 0 : std::min(*rank_at * own_rows, all_rows);
@@ -69,11 +70,9 @@ void multiply(const LocalTask& task, BufferIndex y, const BufferIndex* skip) {
     if (task.stream) {
       product.rank_at = rank_at;
       product.all_rows = all_rows;
-      task.stream->run(product);
-    } else {
-      sparse::run_on_host(product, task.spare);
     }
-  }
+    sparse::enqueue(device, queue, product);
+  });
 }
 
 void product(const LocalTask& task) { multiply(task, product_buffers["y"], nullptr); }

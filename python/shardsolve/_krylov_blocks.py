@@ -213,7 +213,6 @@ class Blocks(Product):
                 recorded=True,
                 aliases={5: 0},
                 kind=plan.number,
-                rows=plan.pattern.shape[0],
                 largest=plan.largest,
                 widest=plan.widest,
             )

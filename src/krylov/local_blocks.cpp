@@ -4,7 +4,7 @@
 #include "core/floating_point.hpp"
 #include "krylov/band_factor.hpp"
 #include "krylov/incomplete_factor.hpp"
-#include "runtime/host/block_sweeps.hpp"
+#include "runtime/krylov_kernels.hpp"
 
 #include <shardsolve/krylov.hpp>
 
@@ -14,9 +14,6 @@
 namespace shardsolve::krylov {
 namespace local_blocks {
 namespace {
-
-/// Numbers that a piece has about: what it costs to hand one to a thread is little beside them.
-constexpr std::int64_t entries_of_piece = 65536;
 
 /// The pattern of one block.
 struct Shape {
@@ -85,24 +82,6 @@ void require(BlockKind kind, const std::vector<std::int64_t>& blocks, const CsrM
   }
 }
 
-template <Scalar T>
-void solve(const LocalBlocks& call, std::int64_t begin, std::int64_t end) {
-  const core::IeeeArithmetic scope;
-  const BlockFactors<T> factors = call.factors<T>();
-  const std::int64_t first = call.rank * call.rows;
-  const std::int64_t first_of_x = call.size == call.all_rows ? 0 : first;
-  for (std::int64_t b = begin; b < end; ++b) {
-    const FactoredBlock& block = factors.blocks[b];
-    T* const rows = static_cast<T*>(call.work) + (block.begin - first_of_x);
-    std::copy_n(static_cast<const T*>(call.x) + (block.begin - first_of_x), block.size, rows);
-    runtime::host::solve_block(factors, block, rows);
-    const std::int64_t from = std::max(block.begin, first);
-    const std::int64_t to = std::min(block.begin + block.size, first + call.rows);
-    std::copy(rows + (from - block.begin), rows + (to - block.begin),
-              static_cast<T*>(call.y) + (from - first));
-  }
-}
-
 }  // namespace
 }  // namespace local_blocks
 
@@ -151,29 +130,20 @@ BlockTables<T> factor_blocks(BlockKind kind, const std::vector<std::int64_t>& bl
   return tables;
 }
 
-void run_on_host(const LocalBlocks& call, runtime::host::SpareThreads* spare) {
-  if (*call.skip != 0 || call.rows == 0) {
-    return;
-  }
-  // Those that have rows of this device.
-  const std::int64_t first = call.rank * call.rows;
-  const FactoredBlock* const end = call.blocks + call.count;
-  const auto begins_behind = [](std::int64_t row, const FactoredBlock& block) {
-    return row < block.begin;
-  };
-  const std::int64_t from =
-      std::upper_bound(call.blocks, end, first, begins_behind) - call.blocks - 1;
-  const std::int64_t to =
-      std::upper_bound(call.blocks, end, first + call.rows - 1, begins_behind) - call.blocks;
-  const std::int64_t pieces =
-      std::clamp<std::int64_t>(call.entries / std::max<std::int64_t>(call.all_rows / call.rows, 1) /
-                                   local_blocks::entries_of_piece,
-                               1, to - from);
-  runtime::host::in_pieces(spare, pieces, [&](std::int64_t piece) {
-    with_dtype(call.dtype, [&]<class T>() {
-      local_blocks::solve<T>(call, from + piece * (to - from) / pieces,
-                             from + (piece + 1) * (to - from) / pieces);
-    });
+void enqueue(const runtime::KernelSource& device, runtime::Queue& queue, const LocalBlocks& call) {
+  with_dtype(call.dtype, [&]<class T>() {
+    const BlockFactors<T> factors{.is_band = call.is_band,
+                                  .count = call.count,
+                                  .largest = call.largest,
+                                  .widest = call.widest,
+                                  .entries = call.entries,
+                                  .blocks = call.blocks,
+                                  .numbers = static_cast<const T*>(call.numbers),
+                                  .lists = call.lists};
+    device.kernels<runtime::KrylovKernels<T>>().solve_blocks(
+        queue, "blocks", factors, {static_cast<const T*>(call.x), call.size, 1},
+        {static_cast<T*>(call.work), call.size, 1}, call.rank * call.rows,
+        {static_cast<T*>(call.y), call.rows, 1}, call.skip, call.rank_at);
   });
 }
 

@@ -4,7 +4,8 @@
 #pragma once
 
 #include "krylov/block_tables.hpp"
-#include "runtime/host/spare_threads.hpp"
+#include "runtime/kernel_set.hpp"
+#include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/sparse.hpp>
@@ -42,8 +43,7 @@ template <Scalar T>
 BlockTables<T> factor_blocks(BlockKind kind, const std::vector<std::int64_t>& blocks,
                              const CsrMatrix<T>& a);
 
-/// y = block^-1 x in the rows of one device, unless *skip is not 0. Memory is the device's. Travels
-/// between libraries as it is.
+/// y = block^-1 x in the rows of one device, unless *skip is not 0. Memory is the device's.
 struct LocalBlocks {
   Dtype dtype = Dtype::float64;
   bool is_band = false;
@@ -54,7 +54,6 @@ struct LocalBlocks {
   const FactoredBlock* blocks = nullptr;  ///< of all rows
   const void* numbers = nullptr;
   const std::int32_t* lists = nullptr;
-  std::int64_t all_rows = 0;
   std::int64_t rows = 0;  ///< of y: those from rank * rows on
   std::int64_t rank = 0;
   const void* x = nullptr;
@@ -63,23 +62,11 @@ struct LocalBlocks {
   void* work = nullptr;
   void* y = nullptr;
   const std::int32_t* skip = nullptr;
-  /// On a GPU with several ranks: where the rank is in its memory, as the host does not know it.
+  /// On a GPU: where the rank is in its memory, as the host does not know it.
   const std::int32_t* rank_at = nullptr;
-
-  template <class T>
-  BlockFactors<T> factors() const {
-    return {.is_band = is_band,
-            .count = count,
-            .largest = largest,
-            .widest = widest,
-            .entries = entries,
-            .blocks = blocks,
-            .numbers = static_cast<const T*>(numbers),
-            .lists = lists};
-  }
 };
 
-/// Does it on the CPU, in the caller's thread, with help if there are many entries.
-void run_on_host(const LocalBlocks& call, runtime::host::SpareThreads* spare = nullptr);
+/// Does nothing but enqueue.
+void enqueue(const runtime::KernelSource& device, runtime::Queue& queue, const LocalBlocks& call);
 
 }  // namespace shardsolve::krylov

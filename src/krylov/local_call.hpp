@@ -5,8 +5,9 @@
 
 #include "krylov/problem.hpp"
 #include "krylov/stages.hpp"
-#include "runtime/host/spare_threads.hpp"
+#include "runtime/kernel_set.hpp"
 #include "runtime/krylov/ends.hpp"
+#include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
 
@@ -29,24 +30,27 @@ struct LocalVectors {
   }
 };
 
+/// Lives as long as the library.
+const LocalVectors& local_vectors(Method method);
+
 /// Lengths of what a solve keeps between calls.
 struct LocalLengths {
-  std::int64_t room_words = 0;           ///< int32: what StateRoom points to
-  std::int64_t record_words = 0;         ///< of these: the words before the log
-  std::int64_t parts = 0;                ///< elements: one rank's sums of all reductions
-  std::array<std::int64_t, 3> begin{};   ///< of each reduction in `parts`
-  std::array<std::int64_t, 3> length{};  ///< of it, that is to be gathered
+  std::int64_t room_words = 0;    ///< int32: what StateRoom points to
+  std::int64_t record_words = 0;  ///< of these: the words before the log
+  std::int64_t parts = 0;         ///< elements: one rank's sums of all reductions
+  std::array<std::int64_t, max_reductions> begin{};   ///< of each reduction in `parts`
+  std::array<std::int64_t, max_reductions> length{};  ///< of it, that is to be gathered
 };
 /// For n rows cut into `ranks` parts of `rows`; `parts` and `begin` do not depend on the cut.
 LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64_t ranks);
 
-/// Bytes that a scan may need beside its operands.
+/// Bytes of scratch that a scan may need of a queue.
 constexpr std::int64_t scan_work = 16384;
 
 /// Most vectors that are shown.
 constexpr int max_shown = 6;
 
-/// One call for `batch` solves; memory is the device's. Travels between libraries as it is.
+/// One call for `batch` solves; memory is the device's.
 struct LocalCall {
   enum class Step : std::uint8_t {
     scan,    ///< x -> scans
@@ -90,7 +94,6 @@ struct LocalCall {
   std::array<Memory, max_shown> shown;
   Memory report;
   Memory figures;
-  Memory work;  ///< scan: scan_work bytes
 
   // stages
   int first = 0;  ///< of the method's table; behind the last one comes the first
@@ -100,8 +103,8 @@ struct LocalCall {
   Memory gathered;  ///< parts of all ranks for the reduction that the first stage is
 };
 
-/// Does it on the CPU, in the caller's thread, with help in what has many rows. The bits are the
-/// same with any number of threads.
-void run_on_host(const LocalCall& call, runtime::host::SpareThreads* spare = nullptr);
+/// Those of the batch from `begin` to `end`. Does nothing but enqueue; on a GPU no memory is taken.
+void enqueue(const runtime::KernelSource& device, runtime::Queue& queue, const LocalCall& call,
+             std::int64_t begin, std::int64_t end);
 
 }  // namespace shardsolve::krylov

@@ -190,28 +190,4 @@ void CudaStream::run(const runtime::SmallSystems& call) const {
   run_on(device, handle, &call);
 }
 
-void CudaStream::run(const krylov::LocalCall& call) const {
-  using Run = void(int, void*, const krylov::LocalCall*);
-  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_krylov");
-  run_on(device, handle, &call);
-}
-
-void CudaStream::run(const krylov::LocalBlocks& call) const {
-  using Run = void(int, void*, const krylov::LocalBlocks*);
-  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_krylov_blocks");
-  run_on(device, handle, &call);
-}
-
-void CudaStream::run(const krylov::LocalChebyshev& call) const {
-  using Run = void(int, void*, const krylov::LocalChebyshev*);
-  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_krylov_chebyshev");
-  run_on(device, handle, &call);
-}
-
-void CudaStream::run(const sparse::LocalProduct& product) const {
-  using Run = void(int, void*, const sparse::LocalProduct*);
-  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_sparse_product");
-  run_on(device, handle, &product);
-}
-
 }  // namespace shardsolve::mesh

@@ -17,15 +17,6 @@
 #include <memory>
 #include <vector>
 
-namespace shardsolve::krylov {
-struct LocalBlocks;
-struct LocalCall;
-struct LocalChebyshev;
-}  // namespace shardsolve::krylov
-namespace shardsolve::sparse {
-struct LocalProduct;
-}
-
 namespace shardsolve::mesh {
 
 /// Loads the library at the first call. Throws Error(device) if it, or a library of NVIDIA's that
@@ -81,10 +72,6 @@ struct CudaStream {
   /// product with a sparse matrix. What is passed lies on the host and may go at once; what it
   /// points to lies on this GPU.
   void run(const runtime::SmallSystems& call) const;
-  void run(const krylov::LocalCall& call) const;
-  void run(const krylov::LocalBlocks& call) const;
-  void run(const krylov::LocalChebyshev& call) const;
-  void run(const sparse::LocalProduct& product) const;
 };
 
 }  // namespace shardsolve::mesh

@@ -2,8 +2,8 @@
 /// package calls. The kernels are those of multiply(), so the bits are.
 #pragma once
 
-#include "runtime/host/spare_threads.hpp"
-#include "runtime/sparse_kernels.hpp"
+#include "runtime/kernel_set.hpp"
+#include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
 
@@ -11,8 +11,7 @@
 
 namespace shardsolve::sparse {
 
-/// y = A x, or what the ProductFlag `skip` says. Memory is the device's. Travels between libraries
-/// as it is.
+/// y = A x, or what the ProductFlag `skip` says. Memory is the device's.
 struct LocalProduct {
   Dtype dtype = Dtype::float64;
   std::int64_t rows = 0;                       ///< of y
@@ -24,27 +23,14 @@ struct LocalProduct {
   const void* x = nullptr;
   void* y = nullptr;
   const std::int32_t* skip = nullptr;  ///< or null
-  /// On a GPU with several ranks: where the rank is in its memory. y has rows rank * rows to then,
-  /// as far as there are `all_rows`, which row_pointers are of.
+  /// On a GPU: where the rank is in its memory, as the host does not know it. y has rows
+  /// rank * rows to then, as far as there are `all_rows`, which row_pointers are of.
   const std::int32_t* rank_at = nullptr;
   std::int64_t all_rows = 0;
 };
 
-template <Scalar T>
-void enqueue(const runtime::SparseKernels<T>& kernels, runtime::Queue& queue,
-             const LocalProduct& product) {
-  const runtime::SparseRows<T> a{.rows = product.rows,
-                                 .own = product.size,
-                                 .lanes = product.lanes,
-                                 .row_pointers = product.row_pointers,
-                                 .columns = product.columns,
-                                 .values = static_cast<const T*>(product.values)};
-  kernels.multiply(queue, a, {.count = product.rows},
-                   {static_cast<const T*>(product.x), product.size, 1}, {},
-                   {static_cast<T*>(product.y), product.rows, 1}, product.skip);
-}
-
-/// Does it on the CPU, in the caller's thread, with help if there are many entries.
-void run_on_host(const LocalProduct& product, runtime::host::SpareThreads* spare = nullptr);
+/// Does nothing but enqueue.
+void enqueue(const runtime::KernelSource& device, runtime::Queue& queue,
+             const LocalProduct& product);
 
 }  // namespace shardsolve::sparse

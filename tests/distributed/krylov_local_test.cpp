@@ -1,10 +1,10 @@
 // The parts of a solve as local calls, driven here as the JAX package drives them, against
 // krylov::solve: the same bits on any number of devices.
 
-#include "krylov/enqueue_local_call.hpp"
 #include "krylov/local_call.hpp"
 #include "krylov/statuses.hpp"
 #include "krylov/tables.hpp"
+#include "runtime/host/in_caller.hpp"
 #include "support/dtypes.hpp"
 #include "support/krylov_problems.hpp"
 
@@ -35,6 +35,13 @@ using Solved = krylov_problems::Answer<T>;
 template <class T>
 LocalCall::Memory memory_of(std::vector<T>& memory) {
   return {memory.data(), static_cast<std::int64_t>(memory.size() * sizeof(T))};
+}
+
+void run(const LocalCall& call) {
+  runtime::host::in_caller(nullptr,
+                           [&](const runtime::KernelSource& device, runtime::Queue& queue) {
+                             krylov::enqueue(device, queue, call, 0, call.batch);
+                           });
 }
 
 /// What one device keeps.
@@ -125,7 +132,7 @@ class LocalDriver {
   }
 
   /// What a scan of a vector of each device finds, all of them.
-  std::vector<krylov::Scan> scans_of(std::vector<T> Device<T>::* vector, std::int64_t from) {
+  std::vector<krylov::Scan> scans_of(std::vector<T> Device<T>::*vector, std::int64_t from) {
     std::vector<krylov::Scan> scans;
     for (Device<T>& device : devices_) {
       LocalCall call;
@@ -135,7 +142,7 @@ class LocalDriver {
       call.problem.n = rows_;
       call.x = {(device.*vector).data() + from, 0};
       call.scans = memory_of(device.scans);
-      krylov::run_on_host(call);
+      run(call);
       scans.push_back(device.scans[0]);
     }
     return scans;
@@ -163,7 +170,7 @@ class LocalDriver {
     for (std::int64_t r = 0; r < ranks_; ++r) {
       LocalCall begin = call(r, LocalCall::Step::begin);
       begin.scans = memory_of(scans);
-      krylov::run_on_host(begin);
+      run(begin);
     }
   }
 
@@ -205,7 +212,7 @@ class LocalDriver {
           jacobi_ ? krylov::InnerPreconditioner::jacobi : krylov::InnerPreconditioner::identity;
       one.diagonal = {diagonal_.data() + r * rows_, 0};
       one.gathered = memory_of(gathered);
-      krylov::run_on_host(one);
+      run(one);
     }
   }
 
@@ -219,7 +226,7 @@ class LocalDriver {
       LocalCall end = call(r, LocalCall::Step::end);
       end.scans = memory_of(scans);
       end.x = memory_of(device.x);
-      krylov::run_on_host(end);
+      run(end);
       answer.x.insert(answer.x.end(), device.x.begin(), device.x.end());
     }
     Device<T>& first = devices_[0];
@@ -228,7 +235,7 @@ class LocalDriver {
     answer.result.message = krylov::message(report, krylov::cycle_of(problem_));
     const auto& state = reinterpret_cast<const krylov::SolveState*>(first.state.data())->state;
     const auto* const records = reinterpret_cast<const krylov::Record*>(
-        reinterpret_cast<const char*>(first.room.data()) + krylov::room_layout(problem_).records);
+        reinterpret_cast<const std::int32_t*>(first.room.data()) + lengths_.record_words);
     for (std::int64_t at = 0; at < state.records; ++at) {
       const krylov::Record& record = records[at];
       answer.result.log.push_back({.iteration = record.iteration,

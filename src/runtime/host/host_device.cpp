@@ -3,6 +3,7 @@
 #include "core/host_memory.hpp"
 #include "runtime/host/blas.hpp"
 #include "runtime/host/host_queue.hpp"
+#include "runtime/host/in_caller.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -11,6 +12,11 @@
 #include <utility>
 
 namespace shardsolve::runtime::host {
+
+const KernelSource& host_kernels() {
+  static const auto& kernels = *new KernelTable<HostKernelSets>;
+  return kernels;
+}
 
 HostDevice::HostDevice(Pulse& pulse, RunsIn runs_in) : pulse_(pulse), runs_in_(runs_in) {
   blas::use_one_thread();
