@@ -27,7 +27,13 @@ runtime::DotCall begin_dot(const LocalTask& task, runtime::DotStep step, BufferI
 }
 
 void run_dot(const LocalTask& task, const runtime::DotCall& call) {
-  task.stream ? task.stream->fixed_dot(call) : runtime::host::fixed_dot(call);
+  if (task.stream) {
+    task.enqueue_on_gpu([&](const runtime::LocalKernels& kernels, runtime::Queue& queue) {
+      kernels.dot(queue, call);
+    });
+  } else {
+    runtime::host::fixed_dot(call);
+  }
 }
 
 void dot(const LocalTask& task) {

@@ -13,6 +13,7 @@
 #include "runtime/host/in_caller.hpp"
 #include "runtime/host/spare_threads.hpp"
 #include "runtime/kernel_set.hpp"
+#include "runtime/local_kernels.hpp"
 #include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -78,6 +79,13 @@ class LocalTask {
                       enqueue(device, queue, item);
                     }
                   });
+  }
+  /// Only on a GPU: enqueue(kernels, queue) with those that CPUs do not have.
+  template <class Enqueue>
+  void enqueue_on_gpu(const Enqueue& enqueue) const {
+    stream->adopt([&](const runtime::KernelSource& gpu, runtime::Queue& queue) {
+      enqueue(gpu.kernels<runtime::LocalKernels>(), queue);
+    });
   }
   /// As Job has it.
   template <class Value>

@@ -62,6 +62,12 @@ runtime::SmallSystems on_gpu(const LocalTask& task, runtime::SmallStep step, std
   return call;
 }
 
+void solve_on_gpu(const LocalTask& task, const runtime::SmallSystems& call) {
+  task.enqueue_on_gpu([&](const runtime::LocalKernels& kernels, runtime::Queue& queue) {
+    kernels.solve_small(queue, call);
+  });
+}
+
 runtime::SmallItems items_on_gpu(const LocalTask& task, BufferIndex buffer, std::size_t element) {
   const LocalTask::Buffer& from = task.at(buffer);
   const auto bytes = from.length * static_cast<std::int64_t>(element);

@@ -31,6 +31,7 @@ void do_usual_call(std::string_view name, Job job, std::initializer_list<void*> 
 /// A step for all of the batch on a GPU, for the caller to fill in: what a buffer has goes to
 /// items_on_gpu(). What is left undecided is the caller's of this call.
 runtime::SmallSystems on_gpu(const LocalTask& task, runtime::SmallStep step, std::int64_t n);
+void solve_on_gpu(const LocalTask& task, const runtime::SmallSystems& call);
 /// Elements of so many bytes.
 runtime::SmallItems items_on_gpu(const LocalTask& task, BufferIndex buffer, std::size_t element);
 /// The record of a factor that one device has made of one matrix, but for its numbers.

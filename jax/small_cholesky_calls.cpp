@@ -46,7 +46,7 @@ void factor_small_ones(const LocalTask& task) {
     call.slab = items_on_gpu(task, at["slab"], sizeof(T));
     call.log = items_on_gpu(task, at["log_determinant"], sizeof(Real));
     call.record = items_on_gpu(task, at["record"], sizeof(std::int32_t));
-    task.stream->run(call);
+    solve_on_gpu(task, call);
     return;
   }
   if (task.at(at["a"]).data != task.at(at["slab"]).data) {
@@ -95,7 +95,7 @@ void solve_small_ones(const LocalTask& task) {
     call.verdict = items_on_gpu(task, at["verdict"], sizeof(std::int32_t));
     call.x = items_on_gpu(task, at["x"], sizeof(T));
     call.errors = items_on_gpu(task, at["error"], sizeof(Real));
-    task.stream->run(call);
+    solve_on_gpu(task, call);
     return;
   }
   const bool small = columns <= most_small_columns && !is_watched();

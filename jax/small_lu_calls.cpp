@@ -41,7 +41,7 @@ void factor_small_ones(const LocalTask& task) {
     call.sign = items_on_gpu(task, at["sign"], sizeof(T));
     call.log = items_on_gpu(task, at["log_modulus"], sizeof(Real));
     call.record = items_on_gpu(task, at["record"], sizeof(std::int32_t));
-    task.stream->run(call);
+    solve_on_gpu(task, call);
     return;
   }
   const bool watched = is_watched();
@@ -95,7 +95,7 @@ void solve_small_ones(const LocalTask& task) {
     call.verdict = items_on_gpu(task, at["verdict"], sizeof(std::int32_t));
     call.x = items_on_gpu(task, at["x"], sizeof(T));
     call.errors = items_on_gpu(task, at["errors"], sizeof(Real));
-    task.stream->run(call);
+    solve_on_gpu(task, call);
     return;
   }
   const bool small = columns <= most_small_columns && !is_watched();

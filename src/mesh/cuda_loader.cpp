@@ -160,34 +160,19 @@ void CudaStream::adopt(const Work& work, const CudaScratch& scratch) const {
 }
 
 void CudaStream::copy(void* target, const void* source, std::size_t bytes) const {
-  using Copy = void(int, void*, void*, const void*, std::size_t);
-  static Copy* const copy_on = cuda_library().function<Copy>("shardsolve_cuda_copy");
-  copy_on(device, handle, target, source, bytes);
+  adopt([&](const runtime::KernelSource& /*gpu*/, runtime::Queue& queue) {
+    queue.copy(target, source, bytes);
+  });
 }
 
 void CudaStream::synchronize() const {
-  using Synchronize = void(int, void*);
-  static Synchronize* const synchronize_on =
-      cuda_library().function<Synchronize>("shardsolve_cuda_synchronize");
-  synchronize_on(device, handle);
+  adopt([](const runtime::KernelSource& /*gpu*/, runtime::Queue& queue) { queue.synchronize(); });
 }
 
 bool CudaStream::is_done() const {
   using IsDone = bool(int, void*);
   static IsDone* const is_done_on = cuda_library().function<IsDone>("shardsolve_cuda_is_done");
   return is_done_on(device, handle);
-}
-
-void CudaStream::fixed_dot(const runtime::DotCall& call) const {
-  using Dot = void(int, void*, const runtime::DotCall*);
-  static Dot* const dot_on = cuda_library().function<Dot>("shardsolve_cuda_fixed_dot");
-  dot_on(device, handle, &call);
-}
-
-void CudaStream::run(const runtime::SmallSystems& call) const {
-  using Run = void(int, void*, const runtime::SmallSystems*);
-  static Run* const run_on = cuda_library().function<Run>("shardsolve_cuda_small_systems");
-  run_on(device, handle, &call);
 }
 
 }  // namespace shardsolve::mesh

@@ -7,10 +7,8 @@
 #include "mesh/cuda_facts.hpp"
 #include "mesh/cuda_options.hpp"
 #include "mesh/cuda_process_options.hpp"
-#include "runtime/fixed_dot.hpp"
 #include "runtime/kernel_set.hpp"
 #include "runtime/queue.hpp"
-#include "runtime/small_systems.hpp"
 
 #include <cstddef>
 #include <functional>
@@ -66,12 +64,6 @@ struct CudaStream {
   void synchronize() const;
   /// Whether it has been done.
   bool is_done() const;
-  /// Enqueues a dot product with all its memory on this GPU, and does not wait.
-  void fixed_dot(const runtime::DotCall& call) const;
-  /// Likewise a step for small systems, a part of a Krylov solve, what preconditioners do, and a
-  /// product with a sparse matrix. What is passed lies on the host and may go at once; what it
-  /// points to lies on this GPU.
-  void run(const runtime::SmallSystems& call) const;
 };
 
 }  // namespace shardsolve::mesh

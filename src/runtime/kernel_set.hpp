@@ -23,6 +23,7 @@ enum class KernelSet : std::uint8_t {
   boxes,        ///< BoxKernels
   lu,           ///< LuKernels
   qr,           ///< QrKernels
+  local,        ///< LocalKernels
 };
 
 /// A class of kernels says which set it is, and of which dtype.

@@ -6,6 +6,7 @@
 #include "core/plugin_version.hpp"
 #include "core/tile_rules.hpp"
 #include "mesh/cuda_architectures.hpp"
+#include "mesh/cuda_loader.hpp"
 #include "mesh/device_kind.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
@@ -189,20 +190,19 @@ SHARDSOLVE_LOOKED_UP shardsolve::comm::Topology* shardsolve_cuda_topology(
   return new shardsolve::comm::Topology(measured ? measure(*devices) : connect(*devices));
 }
 
-SHARDSOLVE_LOOKED_UP void shardsolve_cuda_copy(int device, void* stream, void* target,
-                                               const void* source, std::size_t bytes) {
-  using namespace shardsolve::runtime::cuda;
-  const CurrentDevice scope(device);
-  check(
-      cudaMemcpyAsync(target, source, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
-      "a copy on a stream of the caller's");
-}
-
-SHARDSOLVE_LOOKED_UP void shardsolve_cuda_synchronize(int device, void* stream) {
-  using namespace shardsolve::runtime::cuda;
-  const CurrentDevice scope(device);
-  check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)),
-        "the work of a stream of the caller's");
+SHARDSOLVE_LOOKED_UP void shardsolve_cuda_adopt(const shardsolve::mesh::CudaStream* stream,
+                                                const shardsolve::mesh::CudaScratch* scratch,
+                                                const shardsolve::mesh::CudaStream::Work* work) {
+  using namespace shardsolve::runtime;
+  static const auto& kernels = *new KernelTable<cuda::CudaKernelSets>;
+  const cuda::CurrentDevice scope(stream->device);
+  Pulse pulse;  // which nobody looks at
+  cuda::CudaQueue queue("caller", pulse,
+                        cuda::AdoptedStream{.device = stream->device,
+                                            .stream = static_cast<cudaStream_t>(stream->handle),
+                                            .scratch = scratch->data,
+                                            .scratch_bytes = scratch->bytes});
+  (*work)(kernels, queue);
 }
 
 SHARDSOLVE_LOOKED_UP bool shardsolve_cuda_is_done(int device, void* stream) {

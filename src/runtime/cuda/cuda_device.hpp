@@ -9,6 +9,7 @@
 #include "runtime/cuda/front_kernels.hpp"
 #include "runtime/cuda/hermitian_kernels.hpp"
 #include "runtime/cuda/krylov_kernels.hpp"
+#include "runtime/cuda/local_kernels.hpp"
 #include "runtime/cuda/lu_kernels.hpp"
 #include "runtime/cuda/qr_kernels.hpp"
 #include "runtime/cuda/sparse_kernels.hpp"
@@ -68,6 +69,11 @@ struct CudaKernelSets {
         return static_cast<const LuKernels<T>*>(&lu);
       case KernelSet::qr:
         return static_cast<const QrKernels<T>*>(&qr);
+      case KernelSet::local:
+        if constexpr (std::is_same_v<T, double>) {
+          return static_cast<const LocalKernels*>(&local);
+        }
+        break;
     }
     return nullptr;
   }
@@ -83,6 +89,7 @@ struct CudaKernelSets {
   CudaBoxKernels boxes;
   CudaLuKernels<T> lu{base};
   CudaQrKernels<T> qr;
+  CudaLocalKernels local;
 };
 
 class CudaDevice final : public Device {

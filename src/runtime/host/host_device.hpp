@@ -48,6 +48,8 @@ struct HostKernelSets {
       case KernelSet::fronts:
       case KernelSet::boxes:
         break;  // what they are for is done otherwise on CPUs: sparse::Workers
+      case KernelSet::local:
+        break;  // likewise: host/fixed_dot.hpp, the dense families' small.hpp
     }
     return nullptr;
   }
