@@ -2,17 +2,17 @@
 // whole solves of every method side by side.
 
 #include "kernels/emulated_kernels.hpp"
+#include "kernels/emulated_krylov.hpp"
 #include "kernels/orders.hpp"
+#include "krylov/stages.hpp"
 #include "krylov/tables.hpp"
 #include "matgen/sparse_matrices.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/krylov_device_kernels.hpp"
-#include "runtime/cuda/sparse_device_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/host/krylov_kernels.hpp"
 #include "runtime/host/sparse_kernels.hpp"
 #include "runtime/krylov/ends.hpp"
-#include "runtime/krylov/part.hpp"
 #include "runtime/krylov/shape.hpp"
 #include "runtime/krylov/step.hpp"
 #include "support/dtypes.hpp"
@@ -23,10 +23,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -35,7 +37,10 @@
 namespace shardsolve::testing::emulated_krylov {
 namespace {
 
+using krylov::InnerPreconditioner;
 using krylov::Method;
+using krylov::MethodTable;
+using krylov::OtherStages;
 using krylov::Problem;
 using krylov::Program;
 using krylov::Stage;
@@ -69,23 +74,21 @@ std::vector<T> numbers(std::int64_t n, std::int64_t stream) {
   return x;
 }
 
-/// The kernels of the CPU.
-template <Scalar T>
-class Host {
+/// Kernels of the CPU, or of the GPU.
+template <Scalar T, class Krylov, class Sparse>
+class Side {
  public:
+  const runtime::KrylovKernels<T>& kernels() const { return krylov_; }
+  runtime::Queue& queue() { return queue_; }
+
   void run(const Program& program, const Vectors<T>& vectors, const State* state,
-           const StateRoom& room, const SumTable<T>& sums) {
-    krylov_.run(queue_, program, vectors, state, room, sums);
+           const StateRoom& room, const SumTable<T>& sums, const std::int32_t* rank = nullptr) {
+    krylov_.run(queue_, program, vectors, state, room, sums, rank);
     queue_.synchronize();
   }
   void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
               const StateRoom& room) {
     krylov_.finish(queue_, problem, reduction, sums, state, room);
-    queue_.synchronize();
-  }
-  void run_part(const Problem& problem, const krylov::Part& part, const Vectors<T>& vectors,
-                const std::vector<SumTable<T>>& sums, State* state, const StateRoom& room) {
-    krylov_.run_part(queue_, problem, part, vectors, sums.data(), state, room);
     queue_.synchronize();
   }
   void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
@@ -112,70 +115,14 @@ class Host {
 
  private:
   HostRank rank_;
-  runtime::host::HostQueue queue_{"test", rank_.pulse()};
-  runtime::host::HostKrylovKernels<T> krylov_;
-  runtime::host::HostSparseKernels<T> sparse_;
+  runtime::host::HostQueue queue_{"test", rank_.pulse(), runtime::host::RunsIn::caller};
+  Krylov krylov_;
+  Sparse sparse_;
 };
-
-/// Those of the GPU.
 template <Scalar T>
-class Gpu {
-  using E = Element<T>;
-  using Krylov = runtime::cuda::KrylovDeviceKernels<E>;
-  using Sparse = runtime::cuda::SparseDeviceKernels<E>;
-
- public:
-  void run(const Program& program, const Vectors<T>& vectors, const State* state,
-           const StateRoom& room, const SumTable<T>& sums) {
-    Krylov::run(no_stream, program, runtime::cuda::elements(vectors), state, room,
-                runtime::cuda::elements(sums));
-  }
-  void finish(const Problem& problem, int reduction, const SumTable<T>& sums, State* state,
-              const StateRoom& room) {
-    Krylov::finish(no_stream, problem, reduction, runtime::cuda::elements(sums), state, room);
-  }
-  void run_part(const Problem& problem, const krylov::Part& part, const Vectors<T>& vectors,
-                const std::vector<SumTable<T>>& sums, State* state, const StateRoom& room) {
-    std::vector<SumTable<E>> tables;
-    for (const SumTable<T>& one : sums) {
-      tables.push_back(runtime::cuda::elements(one));
-    }
-    const auto elements = runtime::cuda::elements(vectors);
-    if (Krylov::fits_part(part, elements, tables.front())) {
-      Krylov::run_part(no_stream, problem, part, elements, tables.data(),
-                       static_cast<int>(tables.size()), state, room);
-      return;
-    }
-    runtime::cuda::in_turn(
-        part, elements, tables.data(), room,
-        [&](const Program& program, int reduction) {
-          run(program, vectors, state, room, sums[at(reduction)]);
-        },
-        [&](int reduction) { finish(problem, reduction, sums[at(reduction)], state, room); },
-        [&](const Program& program, int reduction) {
-          Krylov::run_to_end(no_stream, problem, program, elements, reduction,
-                             tables[at(reduction)], state, room);
-        });
-  }
-  void divide_rows(MatrixView<const T> diagonal, MatrixView<const T> source, MatrixView<T> target,
-                   const std::int32_t* skip) {
-    Krylov::divide_rows(no_stream, elements(diagonal), elements(source), elements(target), skip);
-  }
-  void multiply(const SparseRows<T>& a, const std::vector<T>& x, MatrixView<T> y,
-                const std::int32_t* done) {
-    Sparse::multiply(no_stream, runtime::cuda::elements(a), RowChoice{.count = a.rows},
-                     reinterpret_cast<const E*>(x.data()), nullptr, elements(y).data(), done);
-  }
-  Scan scan(MatrixView<const T> x) {
-    Scan result;
-    std::vector<std::byte> scratch(Krylov::scan_scratch());
-    Krylov::scan(no_stream, elements(x), &result, scratch.data());
-    return result;
-  }
-  void scale_exactly(int exponent, MatrixView<const T> source, MatrixView<T> target) {
-    Krylov::scale_exactly(no_stream, exponent, elements(source), elements(target));
-  }
-};
+using Host = Side<T, runtime::host::HostKrylovKernels<T>, runtime::host::HostSparseKernels<T>>;
+template <Scalar T>
+using Gpu = Side<T, EmulatedKrylovKernels<T>, EmulatedSparseKernels<T>>;
 
 /// Likewise, where only the GPU's memory says which rank it is.
 template <Scalar T>
@@ -192,9 +139,7 @@ class GpuOfUnknownRank : public Gpu<T> {
     const auto rank = static_cast<std::int32_t>(sums.rank);
     SumTable<T> of_nobody = sums;
     of_nobody.rank = 0;
-    runtime::cuda::KrylovDeviceKernels<Element<T>>::run(
-        no_stream, program, runtime::cuda::elements(unplaced), state, room,
-        runtime::cuda::elements(of_nobody), &rank);
+    Gpu<T>::run(program, unplaced, state, room, of_nobody, &rank);
   }
 };
 
@@ -554,7 +499,7 @@ TYPED_TEST(EmulatedKrylov, BeginningsAndEnds_AreThoseOfTheCpu) {
   }
 }
 
-/// A solve on ranks that take turns, as krylov::Rounds makes it.
+/// A solve on ranks that take turns, by the library's stages.
 template <Scalar T, class Side>
 class Solve {
  public:
@@ -571,209 +516,191 @@ class Solve {
           static_cast<T>(static_cast<RealOf<T>>(2.0 + 0.25 * static_cast<double>(i % 7))));
     }
     const auto ranks = static_cast<std::int64_t>(boundaries_.size()) - 1;
-    const SumLayout layout{problem.n, ranks, boundaries_.data(), 2};
-    State first;
-    std::memset(static_cast<void*>(&first), 0, sizeof(first));
-    first = State{};
-    krylov::begin(problem_, first);
-    ranks_.resize(at(ranks));
     for (std::int64_t r = 0; r < ranks; ++r) {
-      make_rank(ranks_[at(r)], r, layout, b);
-      std::memcpy(static_cast<void*>(&ranks_[at(r)].state), &first, sizeof(first));
+      ranks_.push_back(std::make_unique<OneRank>(*this, r, b));
     }
   }
 
-  const State& state() const { return ranks_.front().state; }
+  const State& state() const { return ranks_.front()->state; }
   /// All numbers that a round may have changed.
   std::vector<T> numbers_of_all() const {
     std::vector<T> all;
-    for (const OneRank& rank : ranks_) {
-      all.insert(all.end(), rank.memory.begin(), rank.memory.end());
+    for (const auto& rank : ranks_) {
+      all.insert(all.end(), rank->vectors.begin(), rank->vectors.end());
     }
     return all;
   }
   std::vector<State> states() const {
     std::vector<State> all;
-    for (const OneRank& rank : ranks_) {
-      all.push_back(rank.state);
+    for (const auto& rank : ranks_) {
+      all.push_back(rank->state);
     }
     return all;
   }
 
+  /// Kernel by kernel, M one of its own.
   void round() {
     for (const Stage& stage : table_.stages) {
       if (stage.kind == Stage::Kind::reduce) {
-        reduce(stage.reduction);
-        continue;
+        exchange(stage.reduction);
       }
-      const std::vector<T> input = stage.is_product() ? gathered(stage.input) : std::vector<T>();
-      for (OneRank& rank : ranks_) {
-        const std::int64_t rows = rank.vectors.rows;
-        if (stage.kind == Stage::Kind::run) {
-          side_.run(stage.program, rank.vectors, &rank.state, rank.room,
-                    rank.tables[at(stage.reduction)]);
-        } else if (stage.kind == Stage::Kind::multiply && rows > 0) {
-          const SparseRows<T> slab{rows,
-                                   problem_.n,
-                                   0,
-                                   2,
-                                   a_.row_pointers.data() + rank.vectors.first_row,
-                                   columns_.data(),
-                                   a_.values.data()};
-          side_.multiply(slab, input, {rank.vectors.base[stage.output], rows, 1},
-                         &(rank.state.*stage.skip));
-        } else if (rows > 0) {
-          side_.divide_rows({diagonal_.data() + rank.vectors.first_row, rows, 1},
-                            {rank.vectors.base[stage.input], rows, 1},
-                            {rank.vectors.base[stage.output], rows, 1}, &(rank.state.*stage.skip));
-        }
+      for (const auto& rank : ranks_) {
+        rank->memory.inner = InnerPreconditioner::none;
+        rank->stages.enqueue(stage);
+        rank->stages.flush();
       }
     }
   }
 
   /// Several on one rank, with as much in a part as there may be: also of two rounds.
   void rounds_in_parts(int rounds) {
-    OneRank& rank = ranks_.front();
-    const std::int64_t rows = rank.vectors.rows;
-    krylov::Part part;
-    const auto flush = [&] {
-      if (!part.empty()) {
-        side_.run_part(problem_, part, rank.vectors, rank.tables, &rank.state, rank.room);
-      }
-      part = {};
-    };
-    const auto put = [&](auto add) {
-      if (!add()) {
-        flush();
-        ASSERT_TRUE(add());
-      }
-    };
-    for (std::size_t turn = 0; turn < at(rounds) * table_.stages.size(); ++turn) {
-      const Stage& stage = table_.stages[turn % table_.stages.size()];
-      switch (stage.kind) {
-        case Stage::Kind::run:
-          put([&] { return part.add_program(stage.program, stage.reduction); });
-          break;
-        case Stage::Kind::reduce:
-          put([&] { return part.add_end(stage.reduction); });
-          break;
-        case Stage::Kind::precondition:
-          if (rank.vectors.base[stage.input] != rank.vectors.base[stage.output]) {
-            put([&] {
-              return part.add_division(stage.input, stage.output, krylov::unless(stage.skip));
-            });
-          }
-          break;
-        case Stage::Kind::multiply:
-          flush();
-          side_.multiply(
-              {rows, problem_.n, 0, 2, a_.row_pointers.data(), columns_.data(), a_.values.data()},
-              gathered(stage.input), {rank.vectors.base[stage.output], rows, 1},
-              &(rank.state.*stage.skip));
-          break;
+    OneRank& rank = *ranks_.front();
+    rank.memory.inner = has_diagonal_ ? InnerPreconditioner::jacobi : InnerPreconditioner::identity;
+    for (int round = 0; round < rounds; ++round) {
+      for (const Stage& stage : table_.stages) {
+        rank.stages.enqueue(stage);
       }
     }
-    flush();
+    rank.stages.flush();
   }
 
  private:
-  struct OneRank {
-    Vectors<T> vectors;
-    std::vector<T> memory;
-    std::vector<std::vector<T>> parts;  // of each reduction, all ranks'
-    std::vector<std::vector<std::int64_t>> offsets;
-    std::vector<SumTable<T>> tables;
+  struct OneRank final : OtherStages {
+    OneRank(Solve& of, std::int64_t index, const std::vector<T>& b)
+        : solve(of), stages(of.side_.kernels(), of.side_.queue(), of.problem_, memory, *this) {
+      // Compared byte by byte.
+      std::memset(static_cast<void*>(&state), 0, sizeof(state));
+      state = State{};
+      krylov::begin(solve.problem_, state);
+      memory.state = &state;
+      add_vectors(index, b);
+      add_sums(index);
+      add_room();
+    }
+
+    void multiply(const Stage& stage) override {
+      const Vectors<T>& all = memory.vectors;
+      if (all.rows == 0) {
+        return;
+      }
+      const MatrixView<T> output(all.base[stage.output], all.rows, 1);
+      const std::int32_t* const skip = &(state.*stage.skip);
+      if (stage.kind == Stage::Kind::multiply) {
+        const SparseRows<T> slab{.rows = all.rows,
+                                 .own = solve.problem_.n,
+                                 .lanes = 2,
+                                 .row_pointers = solve.a_.row_pointers.data() + all.first_row,
+                                 .columns = solve.columns_.data(),
+                                 .values = solve.a_.values.data()};
+        solve.side_.multiply(slab, solve.gathered(stage.input), output, skip);
+      } else {
+        solve.side_.divide_rows({solve.diagonal_.data() + all.first_row, all.rows, 1},
+                                {all.base[stage.input], all.rows, 1}, output, skip);
+      }
+    }
+    void reduce(int reduction) override {
+      solve.side_.finish(solve.problem_, reduction, memory.sums.at(at(reduction)), &state,
+                         memory.room);
+    }
+
+    void add_vectors(std::int64_t index, const std::vector<T>& b) {
+      const MethodTable& table = solve.table_;
+      Vectors<T>& all = memory.vectors;
+      all.first_row = solve.boundaries_[at(index)];
+      all.rows = solve.boundaries_[at(index + 1)] - all.first_row;
+      std::vector<std::int64_t> columns(Vectors<T>::most, 0);
+      std::fill_n(columns.begin(), table.vectors, 1);
+      for (const int matrix : table.matrices) {
+        columns[at(matrix)] = solve.problem_.cycle;
+      }
+      vectors.assign(at(all.rows * (table.vectors + 2 * solve.problem_.cycle) + 1), T{0});
+      T* next = vectors.data();
+      for (int v = 0; v < Vectors<T>::most; ++v) {
+        all.base[v] = next;
+        all.stride[v] = all.rows;
+        next += columns[at(v)] * all.rows;
+      }
+      std::copy_n(b.begin() + all.first_row, all.rows, all.base[krylov::vector_b]);
+      all.base[Vectors<T>::diagonal] =
+          solve.has_diagonal_ ? solve.diagonal_.data() + all.first_row : nullptr;
+      memory.inner =
+          solve.has_diagonal_ ? InnerPreconditioner::jacobi : InnerPreconditioner::identity;
+      memory.add_names(table);
+    }
+    void add_sums(std::int64_t index) {
+      const SumLayout layout{solve.problem_.n, static_cast<std::int64_t>(solve.ranks()),
+                             solve.boundaries_.data(), 2};
+      for (std::size_t r = 0; r < solve.table_.reductions.size(); ++r) {
+        const krylov::TableReduction& reduction = solve.table_.reductions[r];
+        const int slots = reduction.slots(solve.problem_.cycle);
+        offsets[r] = {0};
+        for (std::int64_t to = 0; to < layout.ranks; ++to) {
+          offsets[r].push_back(offsets[r].back() + SumTable<T>::length(layout.part(to), slots));
+        }
+        parts[r].assign(at(offsets[r].back()), T{0});
+        memory.sums[r] = {layout,          index,           slots,
+                          reduction.fixed, parts[r].data(), offsets[r].data()};
+      }
+    }
+    void add_room() {
+      numbers.assign(2000, {});
+      records.assign(at(solve.problem_.records), {});
+      memory.room = {.sums = numbers.data(),
+                     .records = records.data(),
+                     .column_factors = numbers.data() + 100,
+                     .weak_factors = numbers.data() + 150,
+                     .hessenberg = numbers.data() + 200,
+                     .turnstile = &turnstile};
+    }
+
+    Solve& solve;
+    State state;
+    std::vector<T> vectors;
+    std::array<std::vector<T>, krylov::max_reductions> parts;  // all ranks'
+    std::array<std::vector<std::int64_t>, krylov::max_reductions> offsets;
     std::vector<krylov::Number> numbers;
     std::vector<krylov::Record> records;
     std::uint32_t turnstile = 0;
-    StateRoom room;
-    State state;
+    krylov::SolveMemory<T> memory;
+    krylov::Stages<T> stages;
   };
 
-  void make_rank(OneRank& rank, std::int64_t index, const SumLayout& layout,
-                 const std::vector<T>& b) {
-    Vectors<T>& vectors = rank.vectors;
-    vectors.first_row = boundaries_[at(index)];
-    vectors.rows = boundaries_[at(index + 1)] - vectors.first_row;
-    std::vector<std::int64_t> columns(Vectors<T>::most, 0);
-    std::fill_n(columns.begin(), table_.vectors, 1);
-    for (const int matrix : table_.matrices) {
-      columns[at(matrix)] = problem_.cycle;
-    }
-    rank.memory.assign(at(vectors.rows * (table_.vectors + 2 * problem_.cycle) + 1), T{0});
-    T* next = rank.memory.data();
-    for (int v = 0; v < Vectors<T>::most; ++v) {
-      vectors.base[v] = next;
-      vectors.stride[v] = vectors.rows;
-      next += columns[at(v)] * vectors.rows;
-    }
-    for (const auto& name : table_.column_names) {
-      vectors.base[name.number] = vectors.base[name.of];
-      vectors.column[name.number] = name.which;
-    }
-    std::copy_n(b.begin() + vectors.first_row, vectors.rows, vectors.base[krylov::vector_b]);
-    for (const krylov::TableReduction& reduction : table_.reductions) {
-      const int slots =
-          reduction.fixed + (reduction.over_columns ? static_cast<int>(problem_.cycle) : 0);
-      std::vector<std::int64_t> offsets{0};
-      for (std::int64_t r = 0; r < layout.ranks; ++r) {
-        offsets.push_back(offsets.back() + SumTable<T>::length(layout.part(r), slots));
-      }
-      rank.parts.emplace_back(at(offsets.back()), T{0});
-      rank.offsets.push_back(std::move(offsets));
-      rank.tables.push_back({layout, index, slots, reduction.fixed, rank.parts.back().data(),
-                             rank.offsets.back().data()});
-    }
-    rank.numbers.assign(2000, {});
-    rank.records.assign(at(problem_.records), {});
-    rank.room.sums = rank.numbers.data();
-    rank.room.column_factors = rank.numbers.data() + 100;
-    rank.room.weak_factors = rank.numbers.data() + 150;
-    rank.room.hessenberg = rank.numbers.data() + 200;
-    rank.room.records = rank.records.data();
-    rank.room.turnstile = &rank.turnstile;
-    if (has_diagonal_) {
-      vectors.base[Vectors<T>::diagonal] = diagonal_.data() + vectors.first_row;
-    } else {
-      vectors.base[Vectors<T>::diagonal] = nullptr;
-      if (table_.identity.output >= 0) {
-        vectors.base[table_.identity.output] = vectors.base[table_.identity.input];
-      }
-    }
-  }
+  std::size_t ranks() const { return boundaries_.size() - 1; }
 
   std::vector<T> gathered(int vector) const {
     std::vector<T> whole;
-    for (const OneRank& rank : ranks_) {
-      whole.insert(whole.end(), rank.vectors.base[vector],
-                   rank.vectors.base[vector] + rank.vectors.rows);
+    for (const auto& rank : ranks_) {
+      const Vectors<T>& all = rank->memory.vectors;
+      whole.insert(whole.end(), all.base[vector], all.base[vector] + all.rows);
     }
     return whole;
   }
 
-  void reduce(int reduction) {
-    for (OneRank& to : ranks_) {
-      for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        const auto& offsets = to.offsets[at(reduction)];
-        const auto& from = ranks_[r].parts[at(reduction)];
+  /// Every rank gets the parts of the others.
+  void exchange(int reduction) {
+    const auto which = at(reduction);
+    for (const auto& to : ranks_) {
+      for (std::size_t r = 0; r < ranks(); ++r) {
+        if (ranks_[r] == to) {
+          continue;
+        }
+        const auto& offsets = to->offsets[which];
+        const auto& from = ranks_[r]->parts[which];
         std::copy(from.begin() + offsets[r], from.begin() + offsets[r + 1],
-                  to.parts[at(reduction)].begin() + offsets[r]);
+                  to->parts[which].begin() + offsets[r]);
       }
-    }
-    for (OneRank& rank : ranks_) {
-      side_.finish(problem_, reduction, rank.tables[at(reduction)], &rank.state, rank.room);
     }
   }
 
   Problem problem_;
-  const krylov::MethodTable& table_;
+  const MethodTable& table_;
   std::vector<std::int64_t> boundaries_;
   bool has_diagonal_;
   CsrMatrix<T> a_;
   std::vector<std::int32_t> columns_;
   std::vector<T> diagonal_;
-  std::vector<OneRank> ranks_;
   Side side_;
+  std::vector<std::unique_ptr<OneRank>> ranks_;
 };
 
 template <Scalar T>
