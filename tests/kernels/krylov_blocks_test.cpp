@@ -5,6 +5,7 @@
 #include "krylov/band_factor.hpp"
 #include "krylov/incomplete_factor.hpp"
 #include "matgen/sparse_matrices.hpp"
+#include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/krylov_device_kernels.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/host/krylov_kernels.hpp"
