@@ -182,11 +182,19 @@ def general_slogdet(
 
 
 def general_inv(
-    a: jax.Array | LuFactor, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+    a: jax.Array | LuFactor,
+    mesh: Mesh | None,
+    axis_name: AxisName | None,
+    tile: int | None,
+    overwrite_a: bool,
 ) -> tuple[jax.Array, Info]:
     """What `inv` does with a LuFactor, or a general matrix."""
-    factor = _factor_or_made(a, mesh, axis_name, tile)
-    return _inverse(factor, find_cut(factor._slab, mesh, axis_name))
+    if isinstance(a, LuFactor):
+        refuse_for_factor("lu_factor", tile=tile, overwrite_a=overwrite_a)
+        factor = check_factor(a, LuFactor, "lu_factor")
+        return _inverse(factor, find_cut(factor._slab, mesh, axis_name))
+    a = check_matrix(a, inside_shard_map())
+    return _inv(overwrite_a, a, find_cut(a, mesh, axis_name), check_tile(tile))
 
 
 def general_cond(
@@ -262,7 +270,7 @@ def _solve_with(
         columns = right[:, None] if right.ndim == 1 else right
         turned = jnp.conj(columns) if which.conjugate else columns
         kept = frozen._matrix is not None
-        of_kept = _calls.lu_inverse if is_identity else _calls.lu_solve
+        of_kept = _calls.lu_solve_identity if is_identity else _calls.lu_solve
         solve = (of_kept if kept else _calls.lu_solve_in_place)(cut, which.adjoint)
         judge = frozen._matrix if kept else frozen._sketch
         x, verdict, errors = solve(frozen._slab, judge, frozen._rows, frozen._record, turned)
@@ -327,11 +335,50 @@ def _identity_like(factor: LuFactor, cut: Cut | None) -> jax.Array:
     return diagonal.astype(factor.dtype)
 
 
+@functools.cache
+def _inverse_of(cut: Cut | None) -> Callable[[LuFactor], tuple[jax.Array, Info]]:
+    @jax.custom_jvp
+    def inverse(factor: LuFactor) -> tuple[jax.Array, Info]:
+        kept = factor._matrix is not None
+        x, verdict, numbers = (_calls.lu_inverse if kept else _calls.lu_inverse_in_place)(cut)(
+            factor._slab, factor._matrix if kept else factor._sketch, factor._rows, factor._record
+        )
+        return x, Info(verdict, numbers[0], numbers[1])
+
+    @inverse.defjvp
+    def rule(primals, tangents):
+        x, info = inverse(*primals)
+        change = tangents[0]._matrix
+        if change is None:  # of a matrix that is gone
+            tangent = jnp.zeros_like(x)
+        else:
+            tangent, _ = _solve_with(primals[0], multiply(change, x, cut), cut, PLAIN)
+        return (x, info), (
+            -tangent,
+            Info(
+                np.zeros(info.verdict.shape, jax.dtypes.float0),
+                jnp.zeros_like(info.backward_error),
+                jnp.zeros_like(info.rcond),
+            ),
+        )
+
+    return inverse
+
+
 @functools.partial(compiled, static_argnames=("cut",))
 def _inverse(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, Info]:
-    identity = _identity_like(factor, cut)
-    x, (verdict, error) = _solve_with(factor, identity, cut, _WHICH[0], is_identity=True)
-    return x, Info(verdict, error[0], jnp.full_like(error[0], NOT_KNOWN))
+    return _inverse_of(cut)(factor)
+
+
+def _inv_traced(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, Info]:
+    return _inverse(factor_traced(a, cut, tile), cut and cut.by_rows)
+
+
+def _inv_in_place(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, Info]:
+    return _inverse(_factor_in_place(a, cut, tile), cut and cut.by_rows)
+
+
+_inv = Compiled(_inv_traced, 1, 2, overwriting=_inv_in_place)
 
 
 @functools.cache

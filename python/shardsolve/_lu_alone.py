@@ -10,6 +10,8 @@ A slab's rows are columns of C = A^T: it is (L U)^T for P C = L U.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -39,6 +41,10 @@ from shardsolve._records import EMPTY_LU, VERDICT_WORDS
 # docs/performance.md.
 MOST_ROWS_ON_CPU = 512
 MOST_ROWS_ON_GPU = 1024
+
+# Of an inverse; beyond that the library's three sweeps take less time than XLA's two solves.
+MOST_ROWS_INVERTED_ON_CPU = MOST_ROWS_ON_CPU
+MOST_ROWS_INVERTED_ON_GPU = MOST_ROWS_ON_GPU
 
 # Of U^-T, so that little of what is 0 in it is computed.
 _PANELS = 16
@@ -192,16 +198,37 @@ def solve_by_xla(
     return unless(fine, found, usual, *given)
 
 
-def inverse_on_cpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
-    """What the call gives for b = I."""
+def solve_identity_on_cpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
+    """What a solve gives for b = I."""
     few = given[1].shape[-1] <= MOST_ROWS_ON_CPU
     return (solve_on_cpu if few else _inverse)(usual, *given, adjoint=adjoint)
 
 
-def inverse_on_gpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
+def solve_identity_on_gpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
     """Likewise."""
     few = given[1].shape[-1] <= MOST_ROWS_ON_GPU
     return (solve_on_gpu if few else _inverse)(usual, *given, adjoint=adjoint)
+
+
+def inverse_on_cpu(usual: Usual, *factor: jax.Array) -> Arrays:
+    """What the call `lu_inverse` gives: A^-1, verdict, error and rcond."""
+    return _inverse_by_solving(solve_identity_on_cpu, usual, *factor)
+
+
+def inverse_on_gpu(usual: Usual, *factor: jax.Array) -> Arrays:
+    """Likewise."""
+    return _inverse_by_solving(solve_identity_on_gpu, usual, *factor)
+
+
+def _inverse_by_solving(solve: Callable[..., Arrays], usual: Usual, *factor: jax.Array) -> Arrays:
+    a = factor[1]
+    identity = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    x, verdict, errors = solve(
+        lambda *given: usual(*given[:-1]), *factor, identity, adjoint=False
+    )
+    sizes = [jnp.max(jnp.sum(jnp.abs(one), axis=-2), axis=-1) for one in (a, x)]
+    rcond = 1 / (sizes[0] * sizes[1])
+    return x, verdict, jnp.stack([errors[..., 0], rcond.astype(errors.dtype)], axis=-1)
 
 
 def _inverse(

@@ -64,6 +64,19 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
       }
     }
   }
+  void do_eliminate_above(Queue& queue, In panel, Out a) const override {
+    const std::int64_t w = panel.columns();
+    const std::int64_t above = panel.rows() - w;
+    this->solve_tile(queue, Triangle::upper, Op::none, panel.block(above, 0, w, w),
+                     a.block(above, 0, w, a.columns()));
+    for (std::int64_t j = 0; j < a.columns(); ++j) {
+      for (std::int64_t i = 0; i < above; ++i) {
+        for (std::int64_t k = 0; k < w; ++k) {
+          a(i, j) -= panel(i, k) * a(above + k, j);
+        }
+      }
+    }
+  }
   void do_solve_tile(Queue& /*queue*/, const WorkInfo& /*info*/, Triangle triangle, Op op, In tile,
                      Out b) const override {
     const std::int64_t n = tile.rows();
@@ -98,6 +111,10 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
   void do_choose_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
                          const std::int64_t* columns, Out target) const override {
     Own::choose_columns(nullptr, elements(source), columns, elements(target));
+  }
+  void do_order_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
+                        const std::int64_t* columns, Out target) const override {
+    Own::order_columns(nullptr, elements(source), columns, elements(target));
   }
   void do_multiply(Queue& /*queue*/, const WorkInfo& /*info*/, Op op, In a, In x, Out y,
                    MatrixView<double> sizes) const override {

@@ -94,6 +94,31 @@ void CudaLuKernels<T>::do_eliminate(Queue& queue, In panel, Out a) const {
   }
 }
 
+// Likewise, from the last block row to the first.
+template <Scalar T>
+void CudaLuKernels<T>::do_eliminate_above(Queue& queue, In panel, Out a) const {
+  constexpr std::int64_t block = 64;
+  const std::int64_t w = panel.columns();
+  const std::int64_t above = panel.rows() - w;
+  for (std::int64_t end = w; end > 0;) {
+    const std::int64_t begin = (end - 1) / block * block;
+    const Out solved = row_range(a, above + begin, end - begin);
+    this->solve_tile(queue, Triangle::upper, Op::none,
+                     panel.block(above + begin, begin, end - begin, end - begin), solved);
+    // What is above the panel's own rows takes all block rows at once, in the end.
+    if (begin > 0) {
+      this->base().gemm(queue, Op::none, Op::none, T{-1},
+                        panel.block(above, begin, begin, end - begin), solved, T{1},
+                        row_range(a, above, begin));
+    }
+    end = begin;
+  }
+  if (above > 0) {
+    this->base().gemm(queue, Op::none, Op::none, T{-1}, row_range(panel, 0, above),
+                      row_range(a, above, w), T{1}, row_range(a, 0, above));
+  }
+}
+
 template <Scalar T>
 void CudaLuKernels<T>::do_solve_tile(Queue& queue, const WorkInfo& info, Triangle triangle, Op op,
                                      In tile, Out b) const {
@@ -144,6 +169,15 @@ void CudaLuKernels<T>::do_choose_columns(Queue& queue, const WorkInfo& info, In 
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
     OwnLu<T>::choose_columns(cuda.stream(), elements(source), columns, elements(target));
+  });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_order_columns(Queue& queue, const WorkInfo& info, In source,
+                                        const std::int64_t* columns, Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnLu<T>::order_columns(cuda.stream(), elements(source), columns, elements(target));
   });
 }
 
