@@ -234,13 +234,21 @@ void condition(Task& task) {
   task.write_to_all(at["rcond_and_forward_error"], figures.data(), std::ssize(figures));
 }
 
+/// Where an inverse and what is known of it go, and its factor's record lies.
+struct InverseBuffers {
+  BufferIndex inverse;
+  BufferIndex record;
+  BufferIndex verdict;
+  BufferIndex error_and_rcond;
+};
+
 /// The inverse of C, whose columns are the rows of that of A, of a factor that `adopt_factor` makes
 /// of the record. rcond is A's.
 template <Scalar T, class Record, class Adopt>
-void invert_by(Task& task, const CallBuffers& at, Adopt adopt_factor) {
+void invert_by(Task& task, const InverseBuffers& at, Adopt adopt_factor) {
   constexpr RealOf<T> nan = not_a_number<RealOf<T>>;
   std::array<RealOf<T>, 2> figures{nan, nan};
-  const Verdict verdict = judge_with_lu<Record>(task, at["record"], [&](const Record& record) {
+  const Verdict verdict = judge_with_lu<Record>(task, at.record, [&](const Record& record) {
     LuFactor<T> factor = adopt_factor(record);
     const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
       return dense::lu::inverse(mesh, std::move(factor), run, Transpose::transpose);
@@ -249,27 +257,30 @@ void invert_by(Task& task, const CallBuffers& at, Adopt adopt_factor) {
     return outcome;
   });
   if (!verdict.ok()) {
-    task.fill_nan<T>(at["inverse"]);
+    task.fill_nan<T>(at.inverse);
     figures = {nan, nan};
   }
-  task.write_to_all(at["verdict"], &verdict);
-  task.write_to_all(at["error_and_rcond"], figures.data(), std::ssize(figures));
+  task.write_to_all(at.verdict, &verdict);
+  task.write_to_all(at.error_and_rcond, figures.data(), std::ssize(figures));
 }
 
 template <Scalar T>
 void invert(Task& task) {
   static constexpr const CallBuffers& at = inverse_buffers;
-  invert_by<T, LuRecord>(task, at, [&](const LuRecord& record) {
-    return adopt_lu<T>(task, record, at["inverse"], at["a"], at["rows"]);
-  });
+  invert_by<T, LuRecord>(task, {at["inverse"], at["record"], at["verdict"], at["error_and_rcond"]},
+                         [&](const LuRecord& record) {
+                           return adopt_lu<T>(task, record, at["inverse"], at["a"], at["rows"]);
+                         });
 }
 
 template <Scalar T>
 void invert_in_place(Task& task) {
   static constexpr const CallBuffers& at = inverse_in_place_buffers;
-  invert_by<T, SketchedLuRecord>(task, at, [&](const SketchedLuRecord& record) {
-    return adopt_in_place<T>(task, record, at["inverse"], at["sketch"], at["rows"]);
-  });
+  invert_by<T, SketchedLuRecord>(
+      task, {at["inverse"], at["record"], at["verdict"], at["error_and_rcond"]},
+      [&](const SketchedLuRecord& record) {
+        return adopt_in_place<T>(task, record, at["inverse"], at["sketch"], at["rows"]);
+      });
 }
 
 template <Scalar T>

@@ -198,57 +198,38 @@ def solve_by_xla(
     return unless(fine, found, usual, *given)
 
 
-def solve_identity_on_cpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
-    """What a solve gives for b = I."""
-    few = given[1].shape[-1] <= MOST_ROWS_ON_CPU
-    return (solve_on_cpu if few else _inverse)(usual, *given, adjoint=adjoint)
-
-
-def solve_identity_on_gpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
-    """Likewise."""
-    few = given[1].shape[-1] <= MOST_ROWS_ON_GPU
-    return (solve_on_gpu if few else _inverse)(usual, *given, adjoint=adjoint)
-
-
 def inverse_on_cpu(usual: Usual, *factor: jax.Array) -> Arrays:
-    """What the call `lu_inverse` gives: A^-1, verdict, error and rcond."""
-    return _inverse_by_solving(solve_identity_on_cpu, usual, *factor)
+    """What the call `lu_inverse` gives."""
+    few = factor[1].shape[-1] <= MOST_ROWS_ON_CPU
+    return _inverse_by_solving(solve_on_cpu, usual, *factor) if few else _inverse(usual, *factor)
 
 
 def inverse_on_gpu(usual: Usual, *factor: jax.Array) -> Arrays:
     """Likewise."""
-    return _inverse_by_solving(solve_identity_on_gpu, usual, *factor)
+    few = factor[1].shape[-1] <= MOST_ROWS_ON_GPU
+    return _inverse_by_solving(solve_on_gpu, usual, *factor) if few else _inverse(usual, *factor)
 
 
 def _inverse_by_solving(solve: Callable[..., Arrays], usual: Usual, *factor: jax.Array) -> Arrays:
     a = factor[1]
     identity = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
-    x, verdict, errors = solve(
-        lambda *given: usual(*given[:-1]), *factor, identity, adjoint=False
-    )
-    sizes = [jnp.max(jnp.sum(jnp.abs(one), axis=-2), axis=-1) for one in (a, x)]
-    rcond = 1 / (sizes[0] * sizes[1])
-    return x, verdict, jnp.stack([errors[..., 0], rcond.astype(errors.dtype)], axis=-1)
+    # What it leaves to the usual call is left to that of an inverse.
+    x, verdict, errors = solve(lambda *given: usual(*given[:-1]), *factor, identity, adjoint=False)
+    return x, verdict, _error_and_rcond(errors[..., 0], _one_norm(a), _one_norm(x))
 
 
 def _inverse(
-    usual: Usual,
-    slab: jax.Array,
-    a: jax.Array,
-    rows: jax.Array,
-    record: jax.Array,
-    identity: jax.Array,
-    *,
-    adjoint: bool,
+    usual: Usual, slab: jax.Array, a: jax.Array, rows: jax.Array, record: jax.Array
 ) -> Arrays:
-    """A^-1, or A^-H, by XLA's routines, of a factor that one device has made.
+    """A^-1 by XLA's routines, of a factor that one device has made.
 
     Unrefined, as LAPACK's. Its error is the largest entry of A X g - g for vectors of random signs
     g, beside ||A|| ||X|| + 1: about the largest 2-norm of a row of A X - I.
     """
-    given = slab, a, rows, record, identity
+    given = slab, a, rows, record
     made = made_alone(record, a.shape[-1])
     n = a.shape[-1]
+    identity = jnp.broadcast_to(jnp.eye(n, dtype=a.dtype), a.shape)
     left, upper = {"left_side": True}, {"lower": False, "unit_diagonal": True}
     # U^T L^T P X = I, and U^-T is a lower triangle: each panel begins with its own rows.
     width = max(-(-n // _PANELS), 1)
@@ -271,9 +252,16 @@ def _inverse(
     fine = made & (_growth_of(record) < (jnp.finfo(a.dtype).eps / 2) ** -0.5)
     fine &= is_in_range(norm) & is_in_range(of_x)
     fine &= error <= limit  # not if it is NaN
-    errors = jnp.stack([error, error], axis=-1).astype(jnp.finfo(a.dtype).dtype)
-    found = adjoint_of(x) if adjoint else x, words(made, FINE), errors
-    return unless(fine, found, usual, *given)
+    figures = _error_and_rcond(error, _one_norm(a), _one_norm(x))
+    return unless(fine, (x, words(made, FINE), figures), usual, *given)
+
+
+def _one_norm(a: jax.Array) -> jax.Array:
+    return jnp.max(jnp.sum(jnp.abs(a), axis=-2), axis=-1)
+
+
+def _error_and_rcond(error: jax.Array, norm: jax.Array, norm_of_inverse: jax.Array) -> jax.Array:
+    return jnp.stack([error, 1 / norm / norm_of_inverse], axis=-1).astype(norm.dtype)
 
 
 def _growth_of(record: jax.Array) -> jax.Array:

@@ -1,6 +1,7 @@
 // The kernels of LU on the CPU, where there is no GPU: see emulation/emulator.hpp.
 
 #include "kernels/orders.hpp"
+#include "runtime/cuda/eliminate_above.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/lu_device_kernels.hpp"
 #include "runtime/cuda/panel_in_halves.hpp"
@@ -65,17 +66,17 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
     }
   }
   void do_eliminate_above(Queue& queue, In panel, Out a) const override {
-    const std::int64_t w = panel.columns();
-    const std::int64_t above = panel.rows() - w;
-    this->solve_tile(queue, Triangle::upper, Op::none, panel.block(above, 0, w, w),
-                     a.block(above, 0, w, a.columns()));
-    for (std::int64_t j = 0; j < a.columns(); ++j) {
-      for (std::int64_t i = 0; i < above; ++i) {
-        for (std::int64_t k = 0; k < w; ++k) {
-          a(i, j) -= panel(i, k) * a(above + k, j);
-        }
-      }
-    }
+    runtime::cuda::eliminate_above_in_blocks<T>(
+        panel, a, [&](In u, Out b) { this->solve_tile(queue, Triangle::upper, Op::none, u, b); },
+        [&](In u, In x, Out b) {
+          for (std::int64_t j = 0; j < b.columns(); ++j) {
+            for (std::int64_t i = 0; i < b.rows(); ++i) {
+              for (std::int64_t k = 0; k < x.rows(); ++k) {
+                b(i, j) -= u(i, k) * x(k, j);
+              }
+            }
+          }
+        });
   }
   void do_solve_tile(Queue& /*queue*/, const WorkInfo& /*info*/, Triangle triangle, Op op, In tile,
                      Out b) const override {

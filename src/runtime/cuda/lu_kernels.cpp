@@ -3,6 +3,7 @@
 #include "runtime/cuda/cublas.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/eliminate_above.hpp"
 #include "runtime/cuda/lu_device_kernels.hpp"
 #include "runtime/cuda/panel_in_halves.hpp"
 #include "runtime/cuda/panel_products.hpp"
@@ -94,29 +95,13 @@ void CudaLuKernels<T>::do_eliminate(Queue& queue, In panel, Out a) const {
   }
 }
 
-// Likewise, from the last block row to the first.
 template <Scalar T>
 void CudaLuKernels<T>::do_eliminate_above(Queue& queue, In panel, Out a) const {
-  constexpr std::int64_t block = 64;
-  const std::int64_t w = panel.columns();
-  const std::int64_t above = panel.rows() - w;
-  for (std::int64_t end = w; end > 0;) {
-    const std::int64_t begin = (end - 1) / block * block;
-    const Out solved = row_range(a, above + begin, end - begin);
-    this->solve_tile(queue, Triangle::upper, Op::none,
-                     panel.block(above + begin, begin, end - begin, end - begin), solved);
-    // What is above the panel's own rows takes all block rows at once, in the end.
-    if (begin > 0) {
-      this->base().gemm(queue, Op::none, Op::none, T{-1},
-                        panel.block(above, begin, begin, end - begin), solved, T{1},
-                        row_range(a, above, begin));
-    }
-    end = begin;
-  }
-  if (above > 0) {
-    this->base().gemm(queue, Op::none, Op::none, T{-1}, row_range(panel, 0, above),
-                      row_range(a, above, w), T{1}, row_range(a, 0, above));
-  }
+  eliminate_above_in_blocks<T>(
+      panel, a, [&](In u, Out b) { this->solve_tile(queue, Triangle::upper, Op::none, u, b); },
+      [&](In u, In x, Out b) {
+        this->base().gemm(queue, Op::none, Op::none, T{-1}, u, x, T{1}, b);
+      });
 }
 
 template <Scalar T>
