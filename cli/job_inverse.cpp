@@ -104,7 +104,7 @@ void add_inverse_options(CLI::App& command, TypedOptions& typed, Options& option
   add_output(command, options, "where the inverse goes");
   command.add_flag_callback(
       "--in-place", [&options] { options.in_place = true; },
-      "with --assume gen: half the memory, and no second way where elimination loses digits");
+      "with --assume gen: half the memory, and X as elimination leaves it");
   add_job_options(command, options, typed);
 }
 
