@@ -168,6 +168,19 @@ TYPED_TEST(LuInverse, OnEveryCut_IsThatOfTheMatrix) {
   }
 }
 
+/// Of which triangles are multiplied with in strips.
+TYPED_TEST(LuInverse, OfWideTiles_IsThatOfTheMatrix) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 300;
+  const DenseMatrix<T> a = right_hand_sides<T>(n, n, 11);
+  for (const SlabLayout& layout : {SlabLayout::even(n, 1, n), SlabLayout({0, 10, n}, 145)}) {
+    Mesh mesh = make_mesh(layout.ranks());
+    const Made<T> made = invert(mesh, a, layout, true);
+    ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+    EXPECT_TRUE(inverse_ratio(a, made.x) <= inverse_limit(a, layout));
+  }
+}
+
 TYPED_TEST(LuInverse, TwoRuns_GiveTheSameBits) {
   using T = TypeParam;
   constexpr std::int64_t n = 90;

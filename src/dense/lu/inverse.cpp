@@ -1,22 +1,22 @@
 // U^-1 L^-1 in three sweeps. With c rows before step t and q rows up to its end, the owner of the
-// step sends a panel, and every rank works on its own columns; those of the step are the owner's
-// last ones in the first and third sweep, its first ones in the second:
+// step sends a panel, and every rank works on its own columns:
 //
 //   M = L^-1, steps upwards, in the place of L
 //     p = [l11; l21], rows from c on                             owner, panel queue
-//     [m1; m2] = [I; 0]  in the columns of the step              owner, update queue
-//     m1 = l11^-1 m1, m2 -= l21 m1  in the columns up to q       each rank, update queue
+//     m1 = l11^-1 m1, m2 -= l21 m1  in the columns before c      each rank, update queue
+//     m11 = l11^-1,   m21 = -l21 m11  in those of the step       owner, update queue
 //
 //   N = U^-1, steps downwards, in the place of U
 //     p = [u01; u11], rows before q                              owner, panel queue
 //     n1 = u11^-1 n1, n0 -= u01 n1  in the columns from q on     each rank, update queue
-//     n11 = u11^-1, n01 = -u01 n11  in the columns of the step   owner, update queue
+//     n11 = u11^-1,   n01 = -u01 n11  in those of the step       owner, update queue
 //
 //   X = N M, steps upwards
 //     p = [n01; n11], rows before q                              owner, panel queue
-//     m1 = rows c to q of M, 0 in their place, and in that of    each rank, update queue
-//          n01 in the columns of the step
-//     x += p m1, rows before q, in the columns up to q
+//     x0 += n01 m1, x1 = n11 m1  in the columns before c;        each rank, update queue
+//       m1 are the rows from c to q of M, x1 takes their place
+//     x0 = n01 m11, x1 = n11 m11  in those of the step, x0 in    owner, update queue
+//       the place of n01
 //
 // M takes all of the diagonal blocks in the slab, and those of U, later of N, wait in memory of
 // their own. No panel depends on what the step before it computes, so panels are sent ahead as far
@@ -35,16 +35,17 @@
 #include "programs/step_flags.hpp"
 #include "runtime/lu_kernels.hpp"
 
+#include <algorithm>
 #include <array>
 #include <complex>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace shardsolve::dense::lu {
 namespace {
 
 using runtime::Op;
-using runtime::Triangle;
 
 template <Scalar T>
 class InverseSweeps {
@@ -100,7 +101,10 @@ class InverseSweeps {
   std::int64_t before(Step step) const { return layout_.eliminated(step); }
   std::int64_t up_to(Step step) const { return layout_.eliminated(step + 1); }
   std::int64_t width(Step step) const { return layout_.columns(step).size(); }
-  /// Columns of this rank that are eliminated with the step or before it.
+  /// Columns of this rank that are eliminated before the step; with it or before it.
+  std::int64_t columns_before(Step step) const {
+    return layout_.eliminated(rank_.index(), step).value();
+  }
   std::int64_t columns_up_to(Step step) const {
     return layout_.eliminated(rank_.index(), step + 1).value();
   }
@@ -110,6 +114,19 @@ class InverseSweeps {
   }
   MatrixView<T> diagonal_block(Step step) const {
     return diagonal_blocks_.block(0, layout_.columns(step).begin.value(), width(step), width(step));
+  }
+  /// Some columns of a triangle, or rows, of which the part that is 0 is not multiplied with.
+  struct Strip {
+    std::int64_t begin;
+    std::int64_t size;
+  };
+  static std::vector<Strip> strips(std::int64_t width) {
+    constexpr std::int64_t widest = 128;
+    std::vector<Strip> all;
+    for (std::int64_t begin = 0; begin < width; begin += widest) {
+      all.push_back({begin, std::min(widest, width - begin)});
+    }
+    return all;
   }
   MatrixView<T> panel(std::int64_t turn) const {
     const Step step = step_of(turn);
@@ -170,14 +187,23 @@ class InverseSweeps {
   }
 
   void invert_l(Step step, MatrixView<T> l) {
-    if (owns(step)) {
-      // [m1; m2] = [I; 0]
-      kernels_.identity(rank_.update(), own_columns(step, before(step), width(step)));
-      kernels_.fill(rank_.update(), T{0},
-                    own_columns(step, up_to(step), layout_.size() - up_to(step)));
-    }
     // m1 = l11^-1 m1, m2 -= l21 m1
-    lu_.eliminate(rank_.update(), l, slab_.block(before(step), 0, l.rows(), columns_up_to(step)));
+    const std::int64_t earlier = columns_before(step);
+    lu_.eliminate(rank_.update(), l, slab_.block(before(step), 0, l.rows(), earlier));
+    if (owns(step)) {
+      // m11 = l11^-1, m21 = -l21 m11
+      const std::int64_t w = width(step);
+      const std::int64_t below = l.rows() - w;
+      const MatrixView<T> m11 = own_columns(step, before(step), w);
+      kernels_.identity(rank_.update(), m11);
+      lu_.eliminate(rank_.update(), l.block(0, 0, w, w), m11);
+      for (const Strip strip : strips(w)) {
+        kernels_.gemm(rank_.update(), Op::none, Op::none, T{-1},
+                      l.block(w, strip.begin, below, w - strip.begin),
+                      m11.block(strip.begin, strip.begin, w - strip.begin, strip.size), T{0},
+                      slab_.block(up_to(step), earlier + strip.begin, below, strip.size));
+      }
+    }
   }
 
   void invert_u(Step step, MatrixView<T> u) {
@@ -187,28 +213,45 @@ class InverseSweeps {
                         slab_.block(0, first, u.rows(), slab_.columns() - first));
     if (owns(step)) {
       // n11 = u11^-1, n01 = -u01 n11
+      const std::int64_t w = width(step);
       const std::int64_t above = before(step);
       const MatrixView<T> n11 = diagonal_block(step);
       kernels_.identity(rank_.update(), n11);
-      lu_.solve_tile(rank_.update(), Triangle::upper, Op::none,
-                     u.block(above, 0, width(step), width(step)), n11);
-      kernels_.gemm(rank_.update(), Op::none, Op::none, T{-1}, u.block(0, 0, above, width(step)),
-                    n11, T{0}, own_columns(step, 0, above));
+      lu_.eliminate_above(rank_.update(), u.block(above, 0, w, w), n11);
+      for (const Strip strip : strips(w)) {
+        const std::int64_t end = strip.begin + strip.size;
+        kernels_.gemm(rank_.update(), Op::none, Op::none, T{-1}, u.block(0, 0, above, end),
+                      n11.block(0, strip.begin, end, strip.size), T{0},
+                      slab_.block(0, columns_before(step) + strip.begin, above, strip.size));
+      }
     }
   }
 
   void multiply(Step step, MatrixView<T> n) {
-    const std::int64_t columns = columns_up_to(step);
-    const MatrixView<T> rows = slab_.block(before(step), 0, width(step), columns);
-    const MatrixView<T> m1(rows_of_m_.data(), width(step), columns);
-    kernels_.copy(rank_.update(), rows, m1);
-    kernels_.fill(rank_.update(), T{0}, rows);
-    if (owns(step)) {
-      kernels_.fill(rank_.update(), T{0}, own_columns(step, 0, before(step)));
+    const std::int64_t w = width(step);
+    const std::int64_t above = before(step);
+    const std::int64_t earlier = columns_before(step);
+    const MatrixView<T> m1(rows_of_m_.data(), w, columns_up_to(step));
+    kernels_.copy(rank_.update(), slab_.block(above, 0, w, m1.columns()), m1);
+    // x0 += n01 m1
+    const MatrixView<T> m10 = m1.columns_from(0, earlier);
+    kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, n.block(0, 0, above, w), m10, T{1},
+                  slab_.block(0, 0, above, earlier));
+    for (const Strip strip : strips(w)) {
+      // x1 = n11 m1, rows of it
+      const std::int64_t left = w - strip.begin;
+      kernels_.gemm(rank_.update(), Op::none, Op::none, T{1},
+                    n.block(above + strip.begin, strip.begin, strip.size, left),
+                    m10.block(strip.begin, 0, left, earlier), T{0},
+                    slab_.block(above + strip.begin, 0, strip.size, earlier));
+      if (owns(step)) {
+        // [x0; x1] = [n01; n11] m11, columns of it
+        kernels_.gemm(rank_.update(), Op::none, Op::none, T{1},
+                      n.block(0, strip.begin, up_to(step), left),
+                      m1.block(strip.begin, earlier + strip.begin, left, strip.size), T{0},
+                      slab_.block(0, earlier + strip.begin, up_to(step), strip.size));
+      }
     }
-    // x += n m1
-    kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, n, m1, T{1},
-                  slab_.block(0, 0, up_to(step), columns));
   }
 
   void report(std::int64_t turn) {
