@@ -9,7 +9,6 @@
 #include "verb.hpp"
 
 #include <shardsolve/cholesky.hpp>
-#include <shardsolve/error.hpp>
 
 namespace shardsolve::cli {
 namespace {
@@ -94,11 +93,7 @@ int run_solve(Workplace& workplace, ProgressDisplay& progress) {
     return run_sparse_solve(workplace, progress);
   }
   refuse_krylov_options(workplace.options());
-  if (workplace.options().in_place && workplace.options().assume != Assume::general) {
-    throw Error(ErrorKind::invalid_argument,
-                "--in-place given without --assume gen: a positive definite matrix is factored in "
-                "the place of A as it is; leave it out");
-  }
+  require_general_in_place(workplace.options());
   return run_file_job<SolveJob>(workplace, progress);
 }
 

@@ -3,6 +3,7 @@
 #include "launch.hpp"
 #include "option_values.hpp"
 
+#include <shardsolve/error.hpp>
 #include <shardsolve/mesh.hpp>
 #include <shardsolve/slab_layout.hpp>
 
@@ -246,6 +247,14 @@ void take_job_options(const TypedOptions& typed, Options& options,
   options.assume = assumption(typed.assume.value_or("pos"), accepted);
   options.assume_chosen = typed.assume.has_value();
   take_devices(typed.devices, options);
+}
+
+void require_general_in_place(const Options& options) {
+  if (options.in_place && options.assume != Assume::general) {
+    throw Error(ErrorKind::invalid_argument,
+                "--in-place given without --assume gen: a positive definite matrix is factored in "
+                "the place of A as it is; leave it out");
+  }
 }
 
 void take_lists(const TypedOptions& typed, Options& options) {

@@ -57,6 +57,8 @@ void take_devices(const DeviceList& list, Options& options);
 /// What add_job_options() has added. `accepted`: what the job can assume of A.
 void take_job_options(const TypedOptions& typed, Options& options,
                       std::initializer_list<Assume> accepted);
+/// Throws Error(invalid_argument) if --in-place is given where all is in place.
+void require_general_in_place(const Options& options);
 /// Sizes and dtypes of tune and bench.
 void take_lists(const TypedOptions& typed, Options& options);
 [[noreturn]] void reject(const char* option, const std::string& text, const std::string& accepted);

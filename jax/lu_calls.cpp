@@ -12,6 +12,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::jax {
@@ -33,6 +34,11 @@ constexpr CallBuffers condition_buffers = {
     .operands = {slab("slab"), slab("a"), whole("rows", Element::words), record<LuRecord>("record"),
                  sides("x"), small("errors", Element::real, 2)},
     .results = {small("rcond_and_forward_error", Element::real, 2), record<Verdict>("verdict")}};
+constexpr CallBuffers inverse_buffers = {
+    .operands = {slab("slab"), slab("a"), whole("rows", Element::words),
+                 record<LuRecord>("record")},
+    .results = {slab("inverse"), record<Verdict>("verdict"),
+                small("error_and_rcond", Element::real, 2)}};
 
 // The room for the sketch is an operand, as its shape says that of the result.
 constexpr CallBuffers factor_in_place_buffers = {
@@ -44,6 +50,11 @@ constexpr CallBuffers solve_in_place_buffers = {
     .operands = {slab("slab"), tall("sketch"), whole("rows", Element::words),
                  record<SketchedLuRecord>("record"), sides("b")},
     .results = {sides("x"), record<Verdict>("verdict"), small("error", Element::real)}};
+constexpr CallBuffers inverse_in_place_buffers = {
+    .operands = {slab("slab"), tall("sketch"), whole("rows", Element::words),
+                 record<SketchedLuRecord>("record")},
+    .results = {slab("inverse"), record<Verdict>("verdict"),
+                small("error_and_rcond", Element::real, 2)}};
 constexpr CallBuffers condition_in_place_buffers = {
     .operands = {slab("slab"), tall("sketch"), whole("rows", Element::words),
                  record<SketchedLuRecord>("record")},
@@ -223,6 +234,55 @@ void condition(Task& task) {
   task.write_to_all(at["rcond_and_forward_error"], figures.data(), std::ssize(figures));
 }
 
+/// Where an inverse and what is known of it go, and its factor's record lies.
+struct InverseBuffers {
+  BufferIndex inverse;
+  BufferIndex record;
+  BufferIndex verdict;
+  BufferIndex error_and_rcond;
+};
+
+/// The inverse of C, whose columns are the rows of that of A, of a factor that `adopt_factor` makes
+/// of the record. rcond is A's.
+template <Scalar T, class Record, class Adopt>
+void invert_by(Task& task, const InverseBuffers& at, Adopt adopt_factor) {
+  constexpr RealOf<T> nan = not_a_number<RealOf<T>>;
+  std::array<RealOf<T>, 2> figures{nan, nan};
+  const Verdict verdict = judge_with_lu<Record>(task, at.record, [&](const Record& record) {
+    LuFactor<T> factor = adopt_factor(record);
+    const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+      return dense::lu::inverse(mesh, std::move(factor), run, Transpose::transpose);
+    });
+    figures = {number<T>(outcome.backward_error), number<T>(outcome.rcond)};
+    return outcome;
+  });
+  if (!verdict.ok()) {
+    task.fill_nan<T>(at.inverse);
+    figures = {nan, nan};
+  }
+  task.write_to_all(at.verdict, &verdict);
+  task.write_to_all(at.error_and_rcond, figures.data(), std::ssize(figures));
+}
+
+template <Scalar T>
+void invert(Task& task) {
+  static constexpr const CallBuffers& at = inverse_buffers;
+  invert_by<T, LuRecord>(task, {at["inverse"], at["record"], at["verdict"], at["error_and_rcond"]},
+                         [&](const LuRecord& record) {
+                           return adopt_lu<T>(task, record, at["inverse"], at["a"], at["rows"]);
+                         });
+}
+
+template <Scalar T>
+void invert_in_place(Task& task) {
+  static constexpr const CallBuffers& at = inverse_in_place_buffers;
+  invert_by<T, SketchedLuRecord>(
+      task, {at["inverse"], at["record"], at["verdict"], at["error_and_rcond"]},
+      [&](const SketchedLuRecord& record) {
+        return adopt_in_place<T>(task, record, at["inverse"], at["sketch"], at["rows"]);
+      });
+}
+
 template <Scalar T>
 void solve_in_place(Task& task) {
   static constexpr const CallBuffers& at = solve_in_place_buffers;
@@ -267,57 +327,74 @@ void condition_in_place(Task& task) {
 }  // namespace lu
 
 std::vector<CallRow> lu_calls() {
-  return {{.name = "lu_factor",
-           .phrase = "an LU factorisation",
-           .buffers = lu::factor_buffers,
-           .matrix = lu::factor_buffers["a"],
-           .verdict = lu::factor_buffers["record"],
-           .copy = {{lu::factor_buffers["a"], lu::factor_buffers["slab"]}},
-           .options = {{"tile", std::int64_t{0}}},
-           .routine = Routine::lu,
-           .work = by_dtype([]<Scalar T>(Task& task) { lu::factor<T>(task); })},
-          {.name = "lu_solve",
-           .phrase = "a solve",
-           .buffers = lu::solve_buffers,
-           .matrix = lu::solve_buffers["slab"],
-           .record = lu::solve_buffers["record"],
-           .verdict = lu::solve_buffers["verdict"],
-           .copy = {{lu::solve_buffers["b"], lu::solve_buffers["x"]}},
-           .options = {{"adjoint", false}},
-           .work = by_dtype([]<Scalar T>(Task& task) { lu::solve<T>(task); })},
-          {.name = "lu_condition",
-           .phrase = "a condition number",
-           .buffers = lu::condition_buffers,
-           .matrix = lu::condition_buffers["slab"],
-           .record = lu::condition_buffers["record"],
-           .verdict = lu::condition_buffers["verdict"],
-           .options = {{"adjoint", false}},
-           .work = by_dtype([]<Scalar T>(Task& task) { lu::condition<T>(task); })},
-          {.name = "lu_factor_in_place",
-           .phrase = "an LU factorisation",
-           .buffers = lu::factor_in_place_buffers,
-           .matrix = lu::factor_in_place_buffers["a"],
-           .verdict = lu::factor_in_place_buffers["record"],
-           .copy = {{lu::factor_in_place_buffers["a"], lu::factor_in_place_buffers["slab"]}},
-           .options = {{"tile", std::int64_t{0}}},
-           .routine = Routine::lu,
-           .work = by_dtype([]<Scalar T>(Task& task) { lu::factor_in_place<T>(task); })},
-          {.name = "lu_solve_in_place",
-           .phrase = "a solve",
-           .buffers = lu::solve_in_place_buffers,
-           .matrix = lu::solve_in_place_buffers["slab"],
-           .record = lu::solve_in_place_buffers["record"],
-           .verdict = lu::solve_in_place_buffers["verdict"],
-           .copy = {{lu::solve_in_place_buffers["b"], lu::solve_in_place_buffers["x"]}},
-           .options = {{"adjoint", false}},
-           .work = by_dtype([]<Scalar T>(Task& task) { lu::solve_in_place<T>(task); })},
-          {.name = "lu_condition_in_place",
-           .phrase = "a condition number",
-           .buffers = lu::condition_in_place_buffers,
-           .matrix = lu::condition_in_place_buffers["slab"],
-           .record = lu::condition_in_place_buffers["record"],
-           .verdict = lu::condition_in_place_buffers["verdict"],
-           .work = by_dtype([]<Scalar T>(Task& task) { lu::condition_in_place<T>(task); })}};
+  return {
+      {.name = "lu_factor",
+       .phrase = "an LU factorisation",
+       .buffers = lu::factor_buffers,
+       .matrix = lu::factor_buffers["a"],
+       .verdict = lu::factor_buffers["record"],
+       .copy = {{lu::factor_buffers["a"], lu::factor_buffers["slab"]}},
+       .options = {{"tile", std::int64_t{0}}},
+       .routine = Routine::lu,
+       .work = by_dtype([]<Scalar T>(Task& task) { lu::factor<T>(task); })},
+      {.name = "lu_solve",
+       .phrase = "a solve",
+       .buffers = lu::solve_buffers,
+       .matrix = lu::solve_buffers["slab"],
+       .record = lu::solve_buffers["record"],
+       .verdict = lu::solve_buffers["verdict"],
+       .copy = {{lu::solve_buffers["b"], lu::solve_buffers["x"]}},
+       .options = {{"adjoint", false}},
+       .work = by_dtype([]<Scalar T>(Task& task) { lu::solve<T>(task); })},
+      {.name = "lu_condition",
+       .phrase = "a condition number",
+       .buffers = lu::condition_buffers,
+       .matrix = lu::condition_buffers["slab"],
+       .record = lu::condition_buffers["record"],
+       .verdict = lu::condition_buffers["verdict"],
+       .options = {{"adjoint", false}},
+       .work = by_dtype([]<Scalar T>(Task& task) { lu::condition<T>(task); })},
+      {.name = "lu_inverse",
+       .phrase = "an inverse",
+       .buffers = lu::inverse_buffers,
+       .matrix = lu::inverse_buffers["slab"],
+       .record = lu::inverse_buffers["record"],
+       .verdict = lu::inverse_buffers["verdict"],
+       .copy = {{lu::inverse_buffers["slab"], lu::inverse_buffers["inverse"]}},
+       .work = by_dtype([]<Scalar T>(Task& task) { lu::invert<T>(task); })},
+      {.name = "lu_factor_in_place",
+       .phrase = "an LU factorisation",
+       .buffers = lu::factor_in_place_buffers,
+       .matrix = lu::factor_in_place_buffers["a"],
+       .verdict = lu::factor_in_place_buffers["record"],
+       .copy = {{lu::factor_in_place_buffers["a"], lu::factor_in_place_buffers["slab"]}},
+       .options = {{"tile", std::int64_t{0}}},
+       .routine = Routine::lu,
+       .work = by_dtype([]<Scalar T>(Task& task) { lu::factor_in_place<T>(task); })},
+      {.name = "lu_solve_in_place",
+       .phrase = "a solve",
+       .buffers = lu::solve_in_place_buffers,
+       .matrix = lu::solve_in_place_buffers["slab"],
+       .record = lu::solve_in_place_buffers["record"],
+       .verdict = lu::solve_in_place_buffers["verdict"],
+       .copy = {{lu::solve_in_place_buffers["b"], lu::solve_in_place_buffers["x"]}},
+       .options = {{"adjoint", false}},
+       .work = by_dtype([]<Scalar T>(Task& task) { lu::solve_in_place<T>(task); })},
+      {.name = "lu_inverse_in_place",
+       .phrase = "an inverse",
+       .buffers = lu::inverse_in_place_buffers,
+       .matrix = lu::inverse_in_place_buffers["slab"],
+       .record = lu::inverse_in_place_buffers["record"],
+       .verdict = lu::inverse_in_place_buffers["verdict"],
+       .copy = {{lu::inverse_in_place_buffers["slab"], lu::inverse_in_place_buffers["inverse"]}},
+       .work = by_dtype([]<Scalar T>(Task& task) { lu::invert_in_place<T>(task); })},
+      {.name = "lu_condition_in_place",
+       .phrase = "a condition number",
+       .buffers = lu::condition_in_place_buffers,
+       .matrix = lu::condition_in_place_buffers["slab"],
+       .record = lu::condition_in_place_buffers["record"],
+       .verdict = lu::condition_in_place_buffers["verdict"],
+       .work = by_dtype([]<Scalar T>(Task& task) { lu::condition_in_place<T>(task); })}};
 }
 
 }  // namespace shardsolve::jax

@@ -114,6 +114,10 @@ ROUTINES = (
         *_LU, "solve with an LU factor", "lu_solve", "plan_lu_solve", "lu", "", "lu_solve",
         "lu_solve",
     ),
+    _dense(
+        *_LU, "inverse of a general matrix", "lu_inverse", "plan_lu_inverse", "lu_inverse",
+        "inverse", "lu_inverse", "inv",
+    ),
     _dense(*_LU, "determinant", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor", "det"),
     _dense(
         *_LU, "factors in natural order", "lu_factor", "plan_lu_factor", "lu", "", "lu_factor",

@@ -1,4 +1,4 @@
-/// General square systems: LU with partial pivoting, solve, determinant, condition.
+/// General square systems: LU with partial pivoting, solve, inverse, determinant, condition.
 #pragma once
 
 #include <shardsolve/cholesky.hpp>
@@ -102,6 +102,26 @@ template <Scalar T>
 SHARDSOLVE_EXPORT Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
                                    const RunOptions& options = {},
                                    Transpose transpose = Transpose::none);
+
+/// Replaces a factor by the inverse of A, in the memory of L and U. LAPACK: getri.
+///
+/// Costs 4 n^3 / 3 operations, spread evenly over the ranks, and moves about 3 n^2 / 2 elements to
+/// each rank, and its slab once more. Where the factor has memory of its own A stays as it is;
+/// where it has overwritten A, X does. The factor is consumed, in all its copies, when there is
+/// memory for it all and before anything is written.
+/// The outcome has the exact rcond in the 1-norm, and as backward error the largest
+/// ||A x - e|| / (||A|| ||X||) of a column, the residual in the 2-norm, as eight vectors of random
+/// signs see it, and the matrices in the 1-norm. So it is A X that is I up to rounding; X A need
+/// not be where rcond is near the unit roundoff, as with other methods, of which each has one of
+/// the two. Above 10 units of rounding the status is `inaccurate`, and `overflow` if X does not fit
+/// the dtype. If A is still there, and memory for another slab and for solves, such an X is
+/// replaced by that of lu_solve with the columns of I, as is that of a factor whose growth is above
+/// 1 / sqrt(u), at some six times the cost; the outcome then is that of lu_solve, with rcond.
+/// Workspace on each rank: three panels of n x tile elements and two of a slab's width.
+/// Throws Error as lu_solve.
+template <Scalar T>
+SHARDSOLVE_EXPORT Outcome lu_inverse(Mesh& mesh, LuFactor<T>&& factor,
+                                     const RunOptions& options = {});
 
 /// Reciprocal condition number in the 1-norm, as of cholesky.hpp, by solves with A and A^H: about
 /// five. With `transpose` that of A^T or A^H, which is that of A in the infinity norm. Where the

@@ -78,7 +78,8 @@ struct SHARDSOLVE_EXPORT Outcome {
 
   /// Normwise backward error of a solve, the largest over the right-hand sides:
   /// ||b - A x|| / (||A|| ||x|| + ||b||) in the infinity norm. For an inverse, with v of random
-  /// signs and w = A v computed before A was overwritten: ||v - X w|| / (||A|| ||X|| ||v||).
+  /// signs and w = A v computed before A was overwritten: ||v - X w|| / (||A|| ||X|| ||v||), and of
+  /// a general matrix see lu.hpp.
   /// Rounding alone gives a small multiple of the unit roundoff. Of least squares: see qr.hpp.
   std::optional<double> backward_error;
   /// Of a solve with a general matrix, the backward error by components, likewise the largest:

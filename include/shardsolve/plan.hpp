@@ -47,6 +47,10 @@ SHARDSOLVE_EXPORT Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype);
 SHARDSOLVE_EXPORT Plan plan_lu_factor_in_place(const SlabLayout& layout, Dtype dtype);
 /// lu_solve with `columns` right-hand sides, the factor given; as plan_cholesky_solve.
 SHARDSOLVE_EXPORT Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
+/// lu_inverse of a factor beside its matrix, both given.
+SHARDSOLVE_EXPORT Plan plan_lu_inverse(const SlabLayout& layout, Dtype dtype);
+/// lu_inverse of a factor that has overwritten its matrix.
+SHARDSOLVE_EXPORT Plan plan_lu_inverse_in_place(const SlabLayout& layout, Dtype dtype);
 
 /// qr of as many columns, with Q; the layout is that of the rows.
 SHARDSOLVE_EXPORT Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns);

@@ -519,13 +519,15 @@ _LU_SOLVE = Call(
     },
     batches=True,
 )
-# Of an identity.
-_LU_INVERSE = dataclasses.replace(
-    _LU_SOLVE,
+_LU_INVERSE = Call(
+    "lu_inverse",
+    rule="i j, r c, p, m -> r j, v, l",
+    empty=(0, 0, (0, 1)),
     alone={
-        "cpu": Alone(_qr_alone.ANY_ROWS, _lu_alone.inverse_on_cpu),
-        "cuda": Alone(_qr_alone.ANY_ROWS, _lu_alone.inverse_on_gpu),
+        "cpu": Alone(_lu_alone.MOST_ROWS_INVERTED_ON_CPU, _lu_alone.inverse_on_cpu),
+        "cuda": Alone(_lu_alone.MOST_ROWS_INVERTED_ON_GPU, _lu_alone.inverse_on_gpu),
     },
+    batches=True,
 )
 _LU_CONDITION = Call("lu_condition", rule="i j, r c, p, m, r k, e -> l, v", empty=((1, 0), 0))
 _LU_FACTOR_IN_PLACE = Call(
@@ -535,6 +537,9 @@ _LU_FACTOR_IN_PLACE = Call(
 )
 _LU_SOLVE_IN_PLACE = Call(
     "lu_solve_in_place", rule="i j, r c, p, m, r k -> r k, v, l", empty=(0, 0, 0)
+)
+_LU_INVERSE_IN_PLACE = Call(
+    "lu_inverse_in_place", rule="i j, r c, p, m -> r j, v, l", empty=(0, 0, (0, 1))
 )
 _LU_CONDITION_IN_PLACE = Call("lu_condition_in_place", rule="i j, r c, p, m -> l, v", empty=(1, 0))
 _QR = Call(
@@ -643,9 +648,14 @@ def lu_solve(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
     return _with_shared_factor(_LU_SOLVE, cut, adjoint=adjoint)
 
 
-def lu_inverse(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
-    """Likewise for b = I, which has to be given."""
-    return _with_shared_factor(_LU_INVERSE, cut, adjoint=adjoint)
+def lu_inverse(cut: Cut | None) -> Callable[..., Arrays]:
+    """Slab, A, rows, record -> inverse (n, n), verdict, backward error and rcond (2,)."""
+    return one_by_one(_LU_INVERSE, cut)
+
+
+def lu_inverse_in_place(cut: Cut | None) -> Callable[..., Arrays]:
+    """Slab, sketch, rows, record -> likewise."""
+    return one_by_one(_LU_INVERSE_IN_PLACE, cut)
 
 
 @functools.cache

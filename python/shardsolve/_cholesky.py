@@ -232,20 +232,18 @@ def inv(
 
     Of a Hermitian positive definite matrix (assume_a="pos", the default) Hermitian to the last bit,
     and the backward error is that of a probe vector. Of any square matrix (assume_a="gen", or a
-    LuFactor) on one device likewise, and as accurate as LAPACK's; on several devices it is solved
-    for, column by column, and refined; the backward error is the worst column's.
+    LuFactor) as accurate as LAPACK's: it is the product x a that is the identity up to rounding,
+    and the backward error is its worst row's, as vectors of random signs see it; where elimination
+    grows too large for that, x is solved for, row by row, and refined. With overwrite_a, or of a
+    factor that has overwritten its matrix, there is then no x (INACCURATE).
+    info.rcond is exact, also where the inverse has few digits: below eps it need have none.
     Arguments, results and errors as in `solve`, but that a factor takes neither `tile` nor
     `overwrite_a`.
     """
     if isinstance(a, _lu.LuFactor) or (
         not isinstance(a, Factor) and kind_of_matrix(assume_a) == "gen"
     ):
-        if overwrite_a:
-            raise ValueError(
-                "overwrite_a=True was given for a general matrix: the inverse is certified with a, "
-                "which stays as it is; leave overwrite_a out"
-            )
-        x, info = _lu.general_inv(a, mesh, axis_name, tile)
+        x, info = _lu.general_inv(a, mesh, axis_name, tile, overwrite_a)
     elif isinstance(a, Factor):
         a = check_factor(a, Factor)
         refuse_for_factor(tile=tile, overwrite_a=overwrite_a)

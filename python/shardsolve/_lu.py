@@ -182,11 +182,19 @@ def general_slogdet(
 
 
 def general_inv(
-    a: jax.Array | LuFactor, mesh: Mesh | None, axis_name: AxisName | None, tile: int | None
+    a: jax.Array | LuFactor,
+    mesh: Mesh | None,
+    axis_name: AxisName | None,
+    tile: int | None,
+    overwrite_a: bool,
 ) -> tuple[jax.Array, Info]:
     """What `inv` does with a LuFactor, or a general matrix."""
-    factor = _factor_or_made(a, mesh, axis_name, tile)
-    return _inverse(factor, find_cut(factor._slab, mesh, axis_name))
+    if isinstance(a, LuFactor):
+        refuse_for_factor("lu_factor", tile=tile, overwrite_a=overwrite_a)
+        factor = check_factor(a, LuFactor, "lu_factor")
+        return _inverse(factor, find_cut(factor._slab, mesh, axis_name))
+    a = check_matrix(a, inside_shard_map())
+    return _inv(overwrite_a, a, find_cut(a, mesh, axis_name), check_tile(tile))
 
 
 def general_cond(
@@ -253,17 +261,16 @@ _factor = Compiled(factor_traced, 1, 2, overwriting=_factor_in_place)
 
 
 def _solve_with(
-    factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which, *, is_identity: bool = False
+    factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which
 ) -> tuple[jax.Array, Arrays]:
     """X, and (verdict, backward errors by the norm and, if the matrix is kept, by components)."""
     frozen = lax.stop_gradient(factor)
 
-    def run(right: jax.Array, which: Which, is_identity: bool = False) -> tuple[jax.Array, Arrays]:
+    def run(right: jax.Array, which: Which) -> tuple[jax.Array, Arrays]:
         columns = right[:, None] if right.ndim == 1 else right
         turned = jnp.conj(columns) if which.conjugate else columns
         kept = frozen._matrix is not None
-        of_kept = _calls.lu_inverse if is_identity else _calls.lu_solve
-        solve = (of_kept if kept else _calls.lu_solve_in_place)(cut, which.adjoint)
+        solve = (_calls.lu_solve if kept else _calls.lu_solve_in_place)(cut, which.adjoint)
         judge = frozen._matrix if kept else frozen._sketch
         x, verdict, errors = solve(frozen._slab, judge, frozen._rows, frozen._record, turned)
         x = jnp.conj(x) if which.conjugate else x
@@ -279,7 +286,7 @@ def _solve_with(
     x, rest = lax.custom_linear_solve(
         product,
         b if cut is None else cut.place(b),
-        lambda _, right: run(right, which, is_identity),
+        lambda _, right: run(right, which),
         transpose_solve=lambda _, right: run(right, which.transposed),
         has_aux=True,
     )
@@ -319,19 +326,50 @@ def _solve_in_place(
 _solve = Compiled(_solve_traced, 2, 3, 4, overwriting=_solve_in_place)
 
 
-def _identity_like(factor: LuFactor, cut: Cut | None) -> jax.Array:
-    """The rows of an identity that lie where those of the matrix do."""
-    rows, n = factor._slab.shape
-    first = lax.axis_index(cut.axes) * rows if cut is not None and cut.inside and cut.axes else 0
-    diagonal = jnp.arange(rows)[:, None] + first == jnp.arange(n)
-    return diagonal.astype(factor.dtype)
+@functools.cache
+def _inverse_of(cut: Cut | None) -> Callable[[LuFactor], tuple[jax.Array, Info]]:
+    @jax.custom_jvp
+    def inverse(factor: LuFactor) -> tuple[jax.Array, Info]:
+        kept = factor._matrix is not None
+        x, verdict, numbers = (_calls.lu_inverse if kept else _calls.lu_inverse_in_place)(cut)(
+            factor._slab, factor._matrix if kept else factor._sketch, factor._rows, factor._record
+        )
+        return x, Info(verdict, numbers[0], numbers[1])
+
+    @inverse.defjvp
+    def rule(primals, tangents):
+        x, info = inverse(*primals)
+        change = tangents[0]._matrix
+        if change is None:  # of a matrix that is gone
+            tangent = jnp.zeros_like(x)
+        else:
+            tangent, _ = _solve_with(primals[0], multiply(change, x, cut), cut, PLAIN)
+        return (x, info), (
+            -tangent,
+            Info(
+                np.zeros(info.verdict.shape, jax.dtypes.float0),
+                jnp.zeros_like(info.backward_error),
+                jnp.zeros_like(info.rcond),
+            ),
+        )
+
+    return inverse
 
 
 @functools.partial(compiled, static_argnames=("cut",))
 def _inverse(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, Info]:
-    identity = _identity_like(factor, cut)
-    x, (verdict, error) = _solve_with(factor, identity, cut, _WHICH[0], is_identity=True)
-    return x, Info(verdict, error[0], jnp.full_like(error[0], NOT_KNOWN))
+    return _inverse_of(cut)(factor)
+
+
+def _inv_traced(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, Info]:
+    return _inverse(factor_traced(a, cut, tile), cut and cut.by_rows)
+
+
+def _inv_in_place(a: jax.Array, cut: Cut | None, tile: int) -> tuple[jax.Array, Info]:
+    return _inverse(_factor_in_place(a, cut, tile), cut and cut.by_rows)
+
+
+_inv = Compiled(_inv_traced, 1, 2, overwriting=_inv_in_place)
 
 
 @functools.cache
@@ -344,10 +382,9 @@ def _slogdet_of(cut: Cut | None) -> Callable[[LuFactor], tuple[jax.Array, jax.Ar
     def rule(primals, tangents):
         # d log det = tr(A^-1 dA); where there is no inverse, X is NaN
         sign, log = slogdet(*primals)
-        identity = _identity_like(primals[0], cut)
-        x, _ = _solve_with(primals[0], identity, cut, _WHICH[1], is_identity=True)
+        x, _ = _inverse_of(cut)(primals[0])
         tangent = tangents[0]._matrix
-        change = jnp.sum(jnp.zeros_like(x) if tangent is None else x * tangent)
+        change = jnp.sum(jnp.zeros_like(x) if tangent is None else transpose(x, cut) * tangent)
         if cut is not None and cut.inside and cut.axes:
             change = lax.psum(change, cut.axes)
         of_log = jnp.real(change)

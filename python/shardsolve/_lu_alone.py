@@ -10,6 +10,8 @@ A slab's rows are columns of C = A^T: it is (L U)^T for P C = L U.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -39,6 +41,10 @@ from shardsolve._records import EMPTY_LU, VERDICT_WORDS
 # docs/performance.md.
 MOST_ROWS_ON_CPU = 512
 MOST_ROWS_ON_GPU = 1024
+
+# Of an inverse; beyond that the library's three sweeps take less time than XLA's two solves.
+MOST_ROWS_INVERTED_ON_CPU = MOST_ROWS_ON_CPU
+MOST_ROWS_INVERTED_ON_GPU = MOST_ROWS_ON_GPU
 
 # Of U^-T, so that little of what is 0 in it is computed.
 _PANELS = 16
@@ -192,36 +198,38 @@ def solve_by_xla(
     return unless(fine, found, usual, *given)
 
 
-def inverse_on_cpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
-    """What the call gives for b = I."""
-    few = given[1].shape[-1] <= MOST_ROWS_ON_CPU
-    return (solve_on_cpu if few else _inverse)(usual, *given, adjoint=adjoint)
+def inverse_on_cpu(usual: Usual, *factor: jax.Array) -> Arrays:
+    """What the call `lu_inverse` gives."""
+    few = factor[1].shape[-1] <= MOST_ROWS_ON_CPU
+    return _inverse_by_solving(solve_on_cpu, usual, *factor) if few else _inverse(usual, *factor)
 
 
-def inverse_on_gpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
+def inverse_on_gpu(usual: Usual, *factor: jax.Array) -> Arrays:
     """Likewise."""
-    few = given[1].shape[-1] <= MOST_ROWS_ON_GPU
-    return (solve_on_gpu if few else _inverse)(usual, *given, adjoint=adjoint)
+    few = factor[1].shape[-1] <= MOST_ROWS_ON_GPU
+    return _inverse_by_solving(solve_on_gpu, usual, *factor) if few else _inverse(usual, *factor)
+
+
+def _inverse_by_solving(solve: Callable[..., Arrays], usual: Usual, *factor: jax.Array) -> Arrays:
+    a = factor[1]
+    identity = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    # What it leaves to the usual call is left to that of an inverse.
+    x, verdict, errors = solve(lambda *given: usual(*given[:-1]), *factor, identity, adjoint=False)
+    return x, verdict, _error_and_rcond(errors[..., 0], _one_norm(a), _one_norm(x))
 
 
 def _inverse(
-    usual: Usual,
-    slab: jax.Array,
-    a: jax.Array,
-    rows: jax.Array,
-    record: jax.Array,
-    identity: jax.Array,
-    *,
-    adjoint: bool,
+    usual: Usual, slab: jax.Array, a: jax.Array, rows: jax.Array, record: jax.Array
 ) -> Arrays:
-    """A^-1, or A^-H, by XLA's routines, of a factor that one device has made.
+    """A^-1 by XLA's routines, of a factor that one device has made.
 
     Unrefined, as LAPACK's. Its error is the largest entry of A X g - g for vectors of random signs
     g, beside ||A|| ||X|| + 1: about the largest 2-norm of a row of A X - I.
     """
-    given = slab, a, rows, record, identity
+    given = slab, a, rows, record
     made = made_alone(record, a.shape[-1])
     n = a.shape[-1]
+    identity = jnp.broadcast_to(jnp.eye(n, dtype=a.dtype), a.shape)
     left, upper = {"left_side": True}, {"lower": False, "unit_diagonal": True}
     # U^T L^T P X = I, and U^-T is a lower triangle: each panel begins with its own rows.
     width = max(-(-n // _PANELS), 1)
@@ -244,9 +252,16 @@ def _inverse(
     fine = made & (_growth_of(record) < (jnp.finfo(a.dtype).eps / 2) ** -0.5)
     fine &= is_in_range(norm) & is_in_range(of_x)
     fine &= error <= limit  # not if it is NaN
-    errors = jnp.stack([error, error], axis=-1).astype(jnp.finfo(a.dtype).dtype)
-    found = adjoint_of(x) if adjoint else x, words(made, FINE), errors
-    return unless(fine, found, usual, *given)
+    figures = _error_and_rcond(error, _one_norm(a), _one_norm(x))
+    return unless(fine, (x, words(made, FINE), figures), usual, *given)
+
+
+def _one_norm(a: jax.Array) -> jax.Array:
+    return jnp.max(jnp.sum(jnp.abs(a), axis=-2), axis=-1)
+
+
+def _error_and_rcond(error: jax.Array, norm: jax.Array, norm_of_inverse: jax.Array) -> jax.Array:
+    return jnp.stack([error, 1 / norm / norm_of_inverse], axis=-1).astype(norm.dtype)
 
 
 def _growth_of(record: jax.Array) -> jax.Array:

@@ -15,6 +15,12 @@ CERTIFIED_SOLVE = "src/dense/lu/certified_solve.cpp"
 SKETCH = "src/dense/lu/sketch.cpp"
 IN_PLACE = "LuInPlace/float64.*"
 
+SWEEPS = "src/dense/lu/inverse.cpp"
+ORDER = "src/dense/lu/order_inverse.cpp"
+JUDGE = "src/dense/lu/judge_inverse.cpp"
+INVERSE_CALLS = "src/dense/lu/inverse_calls.cpp"
+INVERSE = "LuInverse/float64.*"
+
 SEARCH = "const std::int64_t pivot = j + largest_row(column + j, a.rows() - j);"
 
 MISTAKES = (
@@ -306,5 +312,90 @@ MISTAKES = (
         "for (std::size_t i = 0; i < parts; ++i) {",
         "for (std::size_t i = 0; i < 2; ++i) {",
         IN_PLACE,
+    ),
+    # The inverse.
+    Mistake(
+        "diagonal blocks of U are lost to M",
+        SWEEPS,
+        "    save_diagonal_blocks();\n    panels_.begin",
+        "    panels_.begin",
+        INVERSE,
+    ),
+    Mistake(
+        "M's diagonal blocks for those of U^-1",
+        SWEEPS,
+        "kernels_.copy(rank_.panel(), diagonal_block(step),",
+        "kernels_.copy(rank_.panel(), own_columns(step, above, width(step)),",
+        INVERSE,
+    ),
+    Mistake(
+        "columns of U^-1 without their sign",
+        SWEEPS,
+        "T{-1}, u.block(0, 0, above, end),",
+        "T{1}, u.block(0, 0, above, end),",
+        INVERSE,
+    ),
+    Mistake(
+        "of a triangle's strip the diagonal alone",
+        SWEEPS,
+        "const std::int64_t left = w - strip.begin;",
+        "const std::int64_t left = strip.size;",
+        INVERSE,
+    ),
+    Mistake(
+        "rows of M that X has overwritten",
+        SWEEPS,
+        "const MatrixView<T> m1(rows_of_m_.data(), w, columns_up_to(step));",
+        "const MatrixView<T> m1 = slab_.block(above, 0, w, columns_up_to(step));",
+        INVERSE,
+    ),
+    Mistake(
+        "the inverse's rows in the order of elimination",
+        ORDER,
+        "if (rank.count() > 1) {\n    const std::vector<std::int64_t> places",
+        "if (rank.count() > 1000) {\n    const std::vector<std::int64_t> places",
+        INVERSE,
+    ),
+    Mistake(
+        "the inverse's columns by the wrong one of P and P^T",
+        ORDER,
+        "const Position place(place_of[static_cast<std::size_t>(column.value())]);",
+        "const Position place(rows[static_cast<std::size_t>(column.value())]);",
+        INVERSE,
+    ),
+    Mistake(
+        "the inverse's columns as they arrive",
+        ORDER,
+        "kernels.order_columns(rank_.update(), incoming, places_, piece);",
+        "rank_.kernels<T>().copy(rank_.update(), incoming, piece);",
+        INVERSE,
+    ),
+    Mistake(
+        "an inverse's certificate by the conjugate",
+        JUDGE,
+        "multiply.residual(runtime::Op::transpose, sums, signs, residual);",
+        "multiply.residual(runtime::Op::conjugate_transpose, sums, signs, residual);",
+        "LuInverse/complex128.OfEvery*",
+    ),
+    Mistake(
+        "an inverse's certificate of one rank",
+        JUDGE,
+        "return {programs::largest_of_all(rank, mine), of_a - exponent};",
+        "return {mine, of_a - exponent};",
+        INVERSE,
+    ),
+    Mistake(
+        "an inverse is solved for with A^H",
+        INVERSE_CALLS,
+        "outcome = lu_solve(call.mesh, factor, y, call.options, Transpose::transpose);",
+        "outcome = lu_solve(call.mesh, factor, y, call.options, Transpose::adjoint);",
+        "LuInverse/complex128.*",
+    ),
+    Mistake(
+        "copies of a factor outlive its inverse",
+        INVERSE_CALLS,
+        "  factor.rows->clear();\n",
+        "",
+        INVERSE,
     ),
 )

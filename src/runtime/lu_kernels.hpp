@@ -1,5 +1,5 @@
-/// The kernels of an LU factorisation with partial pivoting, of the solves with its factor and of
-/// their certificates.
+/// The kernels of an LU factorisation with partial pivoting, of the solves with its factor, of
+/// inverses, and of their certificates.
 #pragma once
 
 #include "runtime/kernel_set.hpp"
@@ -61,6 +61,14 @@ class LuKernels {
       do_eliminate(queue, panel, a);
     }
   }
+  /// a2 = u11^-1 a2, a1 -= u01 a2, where `panel` = [u01; u11] are columns of U down to the end of
+  /// their diagonal block, below whose diagonal nothing is read, and [a1; a2] has as many rows.
+  void eliminate_above(Queue& queue, In panel, Out a) const {
+    require(panel.rows() == a.rows() && panel.rows() >= panel.columns(), "eliminate above");
+    if (!a.empty() && panel.columns() > 0) {
+      do_eliminate_above(queue, panel, a);
+    }
+  }
   /// Solves op(t) x = b, x in place of b, where t is the lower triangle of the tile with ones on
   /// the diagonal (L), or the upper triangle with its own (U).
   void solve_tile(Queue& queue, Triangle triangle, Op op, In tile, Out b) const {
@@ -93,6 +101,14 @@ class LuKernels {
     require(source.rows() == target.columns(), "choose columns");
     if (!target.empty()) {
       do_choose_columns(queue, {.name = "choose rows"}, source, columns, target);
+    }
+  }
+
+  /// Column j of the target is column columns[j] of the source.
+  void order_columns(Queue& queue, In source, const std::int64_t* columns, Out target) const {
+    require(source.rows() == target.rows(), "order columns");
+    if (!target.empty()) {
+      do_order_columns(queue, {.name = "order columns"}, source, columns, target);
     }
   }
 
@@ -149,6 +165,14 @@ class LuKernels {
     base_.gemm(queue, Op::none, Op::none, T{-1}, panel.block(w, 0, panel.rows() - w, w), a1, T{1},
                a.block(w, 0, a.rows() - w, a.columns()));
   }
+  virtual void do_eliminate_above(Queue& queue, In panel, Out a) const {
+    const std::int64_t w = panel.columns();
+    const std::int64_t above = panel.rows() - w;
+    const Out a2 = a.block(above, 0, w, a.columns());
+    solve_tile(queue, Triangle::upper, Op::none, panel.block(above, 0, w, w), a2);
+    base_.gemm(queue, Op::none, Op::none, T{-1}, panel.block(0, 0, above, w), a2, T{1},
+               a.block(0, 0, above, a.columns()));
+  }
   virtual void do_solve_tile(Queue& queue, const WorkInfo& info, Triangle triangle, Op op, In tile,
                              Out b) const = 0;
   virtual void do_upper_max(Queue& queue, const WorkInfo& info, std::int64_t first, In a,
@@ -156,6 +180,8 @@ class LuKernels {
   virtual void do_transpose(Queue& queue, const WorkInfo& info, In source, Out target) const = 0;
   virtual void do_choose_columns(Queue& queue, const WorkInfo& info, In source,
                                  const std::int64_t* columns, Out target) const = 0;
+  virtual void do_order_columns(Queue& queue, const WorkInfo& info, In source,
+                                const std::int64_t* columns, Out target) const = 0;
   virtual void do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,
                            MatrixView<double> sizes) const = 0;
   virtual void do_moduli(Queue& queue, const WorkInfo& info, In source,

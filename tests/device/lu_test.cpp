@@ -55,6 +55,12 @@ class GpuLuKernels final : public runtime::LuKernels<T> {
     kernels().eliminate(gpu_->queue(), panel_there.view(), a_there.view());
     fetch(a_there);
   }
+  void do_eliminate_above(Queue& /*queue*/, In panel, Out a) const override {
+    OnGpu panel_there(*gpu_, panel);
+    OnGpu a_there(*gpu_, a);
+    kernels().eliminate_above(gpu_->queue(), panel_there.view(), a_there.view());
+    fetch(a_there);
+  }
   void do_solve_tile(Queue& /*queue*/, const WorkInfo& /*info*/, runtime::Triangle triangle,
                      runtime::Op op, In tile, Out b) const override {
     OnGpu tile_there(*gpu_, tile);
@@ -83,6 +89,15 @@ class GpuLuKernels final : public runtime::LuKernels<T> {
     OnGpu target_there(*gpu_, target);
     kernels().choose_columns(gpu_->queue(), source_there.view(), columns_there.view().data(),
                              target_there.view());
+    fetch(target_there);
+  }
+  void do_order_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
+                        const std::int64_t* columns, Out target) const override {
+    OnGpu source_there(*gpu_, source);
+    OnGpu columns_there(*gpu_, list(columns, target.columns()));
+    OnGpu target_there(*gpu_, target);
+    kernels().order_columns(gpu_->queue(), source_there.view(), columns_there.view().data(),
+                            target_there.view());
     fetch(target_there);
   }
   void do_multiply(Queue& /*queue*/, const WorkInfo& /*info*/, runtime::Op op, In a, In x, Out y,

@@ -90,6 +90,17 @@ TEST_P(Waits, LuAndItsSolves_WithAllWaits_AreRight) {
   }
 }
 
+TEST_P(Waits, LuInverse_WithAllWaits_IsRight) {
+  const std::int64_t n = layout_.size();
+  const DenseMatrix<double> a = right_hand_sides<double>(n, n, 7);
+  LuFactor<double> factor = lu_factor(mesh_, shard(a, layout_));
+  const ShardedMatrix<double> x = factor.slabs;
+  const Outcome outcome = lu_inverse(mesh_, std::move(factor));
+  ASSERT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_FALSE(outcome.component_error) << "by solves";
+  EXPECT_LT(inverse_ratio(a, whole(x)), solve_gate);
+}
+
 TEST_P(Waits, QrAndLeastSquares_WithAllWaits_AreRight) {
   const std::int64_t m = layout_.size();
   const DenseMatrix<double> b = right_hand_sides<double>(m, 3);

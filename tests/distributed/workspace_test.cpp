@@ -138,6 +138,22 @@ TEST_P(Workspace, OfAnLuFactorInPlaceAndItsSolves_IsWhatThePlanSays) {
   }
 }
 
+TEST_P(Workspace, OfAnLuInverse_IsWhatThePlanSays) {
+  const Plan plan = plan_lu_inverse(layout_, Dtype::float64);
+  LuFactor<double> factor = lu_factor(mesh_, matrix_);
+  ASSERT_TRUE(factor.outcome.ok());
+  const std::int64_t taken =
+      taken_by([&](Mesh& mesh) { EXPECT_TRUE(lu_inverse(mesh, std::move(factor)).ok()); });
+  EXPECT_LE(taken, plan.workspace_bytes + small_change);
+  EXPECT_GE(taken, plan.workspace_bytes / 2);
+  const Plan in_place = plan_lu_inverse_in_place(layout_, Dtype::float64);
+  EXPECT_LT(in_place.matrix_bytes, plan.matrix_bytes);
+  const ShardedMatrix<double> a = shard(whole(matrix_), layout_);
+  LuFactor<double> overwriting = lu_factor(mesh_, a, a);
+  EXPECT_LE(taken_by([&](Mesh& mesh) { lu_inverse(mesh, std::move(overwriting)); }),
+            in_place.workspace_bytes + small_change);
+}
+
 TEST_P(Workspace, OfAnLuSolve_IsWhatThePlanSays) {
   const LuFactor<double> factor = lu_factor(mesh_, matrix_);
   ASSERT_TRUE(factor.outcome.ok());

@@ -359,6 +359,9 @@ def test_inverse_of_many_rows_is_differentiated_and_batched(monkeypatch):
     assert close(ours, jax.grad(lambda a: loss(jnp.linalg.inv, a))(a[0]), 1e4)
     slope = jax.grad(lambda a: shardsolve.slogdet(a, assume_a="gen")[1])(alone(a[0]))
     assert close(slope, np.linalg.inv(a[0]).T)
+    # a batch of what is solved for is no batch of inverses
+    rows = jax.jacrev(lambda a: shardsolve.inv(a, assume_a="gen"))(alone(a[0]))
+    assert close(rows, jax.jacrev(jnp.linalg.inv)(a[0]), 1e4)
     jax.clear_caches()
 
 

@@ -36,6 +36,7 @@ from shardsolve import LinAlgError, Status
 
 N = 24
 solve = functools.partial(shardsolve.solve, assume_a="gen")
+inv = functools.partial(shardsolve.inv, assume_a="gen")
 OPS = {0: lambda a: a, 1: lambda a: a.T, 2: lambda a: a.conj().T}
 
 
@@ -66,6 +67,7 @@ FUNCTIONS = {
         lambda a, b: slogdet(a, b)[0] * b,
         lambda a, b: jnp.linalg.slogdet(a)[0] * b,
     ),
+    "inv": (lambda a, b: inv(a) @ b, lambda a, b: jnp.linalg.inv(a) @ b),
     "det": (lambda a, b: shardsolve.det(a) * b, lambda a, b: jnp.linalg.det(a) * b),
 }
 every_function = pytest.mark.parametrize("function", FUNCTIONS)
@@ -433,8 +435,48 @@ def test_general_inverse_is_that_of_the_matrix_and_of_the_factor(dtype):
     assert np.array_equal(shardsolve.inv(shardsolve.lu_factor(placed)), x)
     with pytest.raises(LinAlgError, match="singular"):
         shardsolve.inv(np.ones((3, 3), dtype), assume_a="gen")
-    with pytest.raises(ValueError, match="certified with a"):
-        shardsolve.inv(placed, assume_a="gen", overwrite_a=True)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("place", ("rows", "columns", "replicated", more("blocks")))
+def test_general_inverse_in_place_is_that_beside_the_matrix(place, dtype):
+    a = general(N, dtype)
+    placed = PLACES[place](a)
+    x, info = inv(placed, overwrite_a=True, full_output=True)
+    assert placed.is_deleted() or place == "replicated"
+    assert info.status is Status.OK and 0 <= info.backward_error < 10 * unit_roundoff(dtype)
+    kept, of_kept = inv(PLACES[place](a), full_output=True)
+    # XLA's modulus of a complex number is not the library's, which solves alone where it can.
+    assert close(x, kept, 1e3) and float(info.rcond) == pytest.approx(float(of_kept.rcond), rel=0.1)
+    factor = shardsolve.lu_factor(PLACES[place](a), overwrite_a=True)
+    assert np.array_equal(inv(factor), x)
+    assert float(info.rcond) == pytest.approx(1 / np.linalg.cond(a, 1), rel=0.1)
+
+
+def growing(n, dtype="float64"):
+    """Pivots of its transpose double, and what they add up to is no power of two."""
+    a = np.tril(-np.ones((n, n)), -1) + np.eye(n)
+    a[:, -1] = 1 + 0.3 / np.arange(3, n + 3)
+    return a.T.astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ("float64", "complex64"))
+def test_general_inverse_where_elimination_grows_is_solved_for_or_refused(dtype):
+    a = growing(70, dtype)
+    placed = spread(a)
+    x, info = inv(placed, full_output=True, tile=70)
+    assert info.status is Status.OK and close(x, np.linalg.inv(a.astype(complex)), 1e3)
+    assert np.array_equal(placed, a)
+    _, info = inv(put(a, row_mesh(jax.devices()[:1]), "x", None), overwrite_a=True, full_output=True, tile=70)
+    assert info.status is Status.INACCURATE
+    with pytest.raises(LinAlgError):
+        inv(put(a, row_mesh(jax.devices()[:1]), "x", None), overwrite_a=True, tile=70)
+
+
+def test_general_inverse_of_a_singular_matrix_is_nan_in_jit():
+    x, info = jax.jit(lambda a: inv(a, full_output=True))(spread(np.ones((N, N))))
+    assert np.isnan(x).all() and info.status is Status.SINGULAR
 
 
 def test_gradient_of_the_general_inverse():

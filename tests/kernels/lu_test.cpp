@@ -1,6 +1,7 @@
 // The kernels of LU on the CPU, where there is no GPU: see emulation/emulator.hpp.
 
 #include "kernels/orders.hpp"
+#include "runtime/cuda/eliminate_above.hpp"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/lu_device_kernels.hpp"
 #include "runtime/cuda/panel_in_halves.hpp"
@@ -64,6 +65,19 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
       }
     }
   }
+  void do_eliminate_above(Queue& queue, In panel, Out a) const override {
+    runtime::cuda::eliminate_above_in_blocks<T>(
+        panel, a, [&](In u, Out b) { this->solve_tile(queue, Triangle::upper, Op::none, u, b); },
+        [&](In u, In x, Out b) {
+          for (std::int64_t j = 0; j < b.columns(); ++j) {
+            for (std::int64_t i = 0; i < b.rows(); ++i) {
+              for (std::int64_t k = 0; k < x.rows(); ++k) {
+                b(i, j) -= u(i, k) * x(k, j);
+              }
+            }
+          }
+        });
+  }
   void do_solve_tile(Queue& /*queue*/, const WorkInfo& /*info*/, Triangle triangle, Op op, In tile,
                      Out b) const override {
     const std::int64_t n = tile.rows();
@@ -98,6 +112,10 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
   void do_choose_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
                          const std::int64_t* columns, Out target) const override {
     Own::choose_columns(nullptr, elements(source), columns, elements(target));
+  }
+  void do_order_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
+                        const std::int64_t* columns, Out target) const override {
+    Own::order_columns(nullptr, elements(source), columns, elements(target));
   }
   void do_multiply(Queue& /*queue*/, const WorkInfo& /*info*/, Op op, In a, In x, Out y,
                    MatrixView<double> sizes) const override {

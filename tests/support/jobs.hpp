@@ -247,6 +247,25 @@ Answer run_lu_in_place(Mesh& mesh, const RunOptions& options, std::int64_t n = 2
   return answer;
 }
 
+/// The inverses in memory of their own and in the place of A.
+template <Scalar T>
+Answer run_lu_inverse(Mesh& mesh, const RunOptions& options, std::int64_t n = 22,
+                      std::int64_t tile = 3) {
+  const SmallSystem<T> system(mesh, n, tile);
+  const ShardedMatrix<T> a = general_matrix(system);
+  Answer answer;
+  for (const bool in_place : {false, true}) {
+    LuFactor<T> factor = in_place ? lu_factor(mesh, a, a, options) : lu_factor(mesh, a, options);
+    const ShardedMatrix<T> x = factor.slabs;
+    const Outcome outcome = lu_inverse(mesh, std::move(factor), options);
+    EXPECT_TRUE(outcome.ok()) << outcome.message();
+    answer.numbers.push_back(outcome.backward_error.value_or(-1));
+    answer.numbers.push_back(outcome.rcond.value_or(-1));
+    system.add(answer, x);
+  }
+  return answer;
+}
+
 /// Q and R of so many columns.
 template <Scalar T>
 Answer run_qr_of(std::int64_t columns, const SmallSystem<T>& system, const RunOptions& options) {
@@ -430,6 +449,7 @@ inline std::vector<Job> jobs() {
   all.push_back(job("general_solve", run_general_solve<float>));
   all.push_back(job("lu", run_lu<std::complex<double>>));
   all.push_back(job("lu_in_place", run_lu_in_place<std::complex<float>>));
+  all.push_back(job("lu_inverse", run_lu_inverse<std::complex<double>>));
   all.push_back(job("qr", run_qr<std::complex<float>>));
   all.push_back(job("square_qr", run_square_qr<double>));
   all.push_back(job("least_squares", run_least_squares<double>));

@@ -15,10 +15,11 @@
   void potrs(const char*, const int*, const int*, const T*, const int*, T*, const int*, int*, \
              std::size_t);                                                                    \
   void potri(const char*, const int*, T*, const int*, int*, std::size_t);
-#define SHARDSOLVE_DECLARE_LU(T, getrf, getrs)                                          \
+#define SHARDSOLVE_DECLARE_LU(T, getrf, getrs, getri)                                   \
   void getrf(const int*, const int*, T*, const int*, int*, int*);                       \
   void getrs(const char*, const int*, const int*, const T*, const int*, const int*, T*, \
-             const int*, int*, std::size_t);
+             const int*, int*, std::size_t);                                            \
+  void getri(const int*, T*, const int*, const int*, T*, const int*, int*);
 #define SHARDSOLVE_DECLARE_QR(T, geqrf, orgqr)                                  \
   void geqrf(const int*, const int*, T*, const int*, T*, T*, const int*, int*); \
   void orgqr(const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*);
@@ -53,10 +54,10 @@ SHARDSOLVE_DECLARE_LAPACK(float, spotrf_, spotrs_, spotri_)
 SHARDSOLVE_DECLARE_LAPACK(double, dpotrf_, dpotrs_, dpotri_)
 SHARDSOLVE_DECLARE_LAPACK(std::complex<float>, cpotrf_, cpotrs_, cpotri_)
 SHARDSOLVE_DECLARE_LAPACK(std::complex<double>, zpotrf_, zpotrs_, zpotri_)
-SHARDSOLVE_DECLARE_LU(float, sgetrf_, sgetrs_)
-SHARDSOLVE_DECLARE_LU(double, dgetrf_, dgetrs_)
-SHARDSOLVE_DECLARE_LU(std::complex<float>, cgetrf_, cgetrs_)
-SHARDSOLVE_DECLARE_LU(std::complex<double>, zgetrf_, zgetrs_)
+SHARDSOLVE_DECLARE_LU(float, sgetrf_, sgetrs_, sgetri_)
+SHARDSOLVE_DECLARE_LU(double, dgetrf_, dgetrs_, dgetri_)
+SHARDSOLVE_DECLARE_LU(std::complex<float>, cgetrf_, cgetrs_, cgetri_)
+SHARDSOLVE_DECLARE_LU(std::complex<double>, zgetrf_, zgetrs_, zgetri_)
 SHARDSOLVE_DECLARE_QR(float, sgeqrf_, sorgqr_)
 SHARDSOLVE_DECLARE_QR(double, dgeqrf_, dorgqr_)
 SHARDSOLVE_DECLARE_QR(std::complex<float>, cgeqrf_, cungqr_)
@@ -87,6 +88,7 @@ struct Symbols<float> {
   static constexpr auto potri = spotri_;
   static constexpr auto getrf = sgetrf_;
   static constexpr auto getrs = sgetrs_;
+  static constexpr auto getri = sgetri_;
   static constexpr auto geqrf = sgeqrf_;
   static constexpr auto orgqr = sorgqr_;
   static constexpr auto gelsd = sgelsd_;
@@ -101,6 +103,7 @@ struct Symbols<double> {
   static constexpr auto potri = dpotri_;
   static constexpr auto getrf = dgetrf_;
   static constexpr auto getrs = dgetrs_;
+  static constexpr auto getri = dgetri_;
   static constexpr auto geqrf = dgeqrf_;
   static constexpr auto orgqr = dorgqr_;
   static constexpr auto gelsd = dgelsd_;
@@ -115,6 +118,7 @@ struct Symbols<std::complex<float>> {
   static constexpr auto potri = cpotri_;
   static constexpr auto getrf = cgetrf_;
   static constexpr auto getrs = cgetrs_;
+  static constexpr auto getri = cgetri_;
   static constexpr auto geqrf = cgeqrf_;
   static constexpr auto orgqr = cungqr_;
   static constexpr auto gelsd = cgelsd_;
@@ -129,6 +133,7 @@ struct Symbols<std::complex<double>> {
   static constexpr auto potri = zpotri_;
   static constexpr auto getrf = zgetrf_;
   static constexpr auto getrs = zgetrs_;
+  static constexpr auto getri = zgetri_;
   static constexpr auto geqrf = zgeqrf_;
   static constexpr auto orgqr = zungqr_;
   static constexpr auto gelsd = zgelsd_;
@@ -322,6 +327,18 @@ DenseMatrix<T> lapack_lu_solve(const LapackLu<T>& factor, reference::Op op,
 }
 
 template <Scalar T>
+DenseMatrix<T> lapack_lu_inverse(const LapackLu<T>& factor) {
+  DenseMatrix<T> x = factor.lu;
+  const int n = static_cast<int>(x.rows());
+  const int stride = leading_dimension(x);
+  const int room = 64 * std::max(n, 1);
+  std::vector<T> work(static_cast<std::size_t>(room));
+  int info = 0;
+  Symbols<T>::getri(&n, x.data(), &stride, factor.swaps.data(), work.data(), &room, &info);
+  return x;
+}
+
+template <Scalar T>
 LapackQr<T> lapack_qr(const DenseMatrix<T>& a) {
   LapackQr<T> found{a, DenseMatrix<T>(a.columns(), a.columns())};
   const int m = static_cast<int>(a.rows());
@@ -391,6 +408,7 @@ LapackLeastSquares<T> lapack_least_squares(const DenseMatrix<T>& a, const DenseM
   template LapackLu<T> lapack_lu<T>(const DenseMatrix<T>&);                               \
   template DenseMatrix<T> lapack_lu_solve<T>(const LapackLu<T>&, reference::Op,           \
                                              const DenseMatrix<T>&);                      \
+  template DenseMatrix<T> lapack_lu_inverse<T>(const LapackLu<T>&);                       \
   template std::vector<RealOf<T>> lapack_eigenvalues<T>(const DenseMatrix<T>&);           \
   template Eigenpairs<T> lapack_eigh<T>(const DenseMatrix<T>&);                           \
   template Eigenpairs<T> lapack_generalised_eigh<T>(const DenseMatrix<T>&, const DenseMatrix<T>&);

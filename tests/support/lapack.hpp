@@ -53,6 +53,10 @@ template <Scalar T>
 DenseMatrix<T> lapack_lu_solve(const LapackLu<T>& factor, reference::Op op,
                                const DenseMatrix<T>& b);
 
+/// A^-1 (getri). It is X A that is I up to rounding.
+template <Scalar T>
+DenseMatrix<T> lapack_lu_inverse(const LapackLu<T>& factor);
+
 /// A = Q R for m >= n by reflections (geqrf, orgqr or ungqr); R with zeros below its diagonal.
 template <Scalar T>
 struct LapackQr {

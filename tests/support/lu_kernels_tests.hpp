@@ -398,6 +398,64 @@ TYPED_TEST_P(LuKernelsTest, TransposeAndChooseColumns_MoveNumbersAlone) {
   }
 }
 
+TYPED_TEST_P(LuKernelsTest, OrderColumns_MovesNumbersAlone) {
+  using T = typename TypeParam::Dtype;
+  const DenseMatrix<T> a = right_hand_sides<T>(300, 37);
+  const std::vector<std::int64_t> columns{36, 0, 5, 5};
+  Embedded<T> ordered(DenseMatrix<T>(300, 4));
+  this->kernels_.order_columns(this->queue_, a.view(), columns.data(), ordered.view());
+  this->finish();
+  EXPECT_TRUE(ordered.frame_intact());
+  const DenseMatrix<T> value = ordered.value();
+  for (std::int64_t j = 0; j < 4; ++j) {
+    for (std::int64_t i = 0; i < 300; ++i) {
+      EXPECT_EQ(value(i, j), a(i, columns[static_cast<std::size_t>(j)]));
+    }
+  }
+}
+
+/// Of columns of U, below whose diagonal something else lies.
+TYPED_TEST_P(LuKernelsTest, EliminateAbove_OfAnyShape_SolvesAndSubtracts) {
+  using T = typename TypeParam::Dtype;
+  struct Shape {
+    std::int64_t above;
+    std::int64_t width;
+    std::int64_t columns;
+  };
+  for (const Shape shape : {Shape{0, 1, 1}, {3, 5, 2}, {0, 17, 9}, {40, 150, 33}, {7, 64, 0}}) {
+    const std::int64_t rows = shape.above + shape.width;
+    DenseMatrix<T> panel = right_hand_sides<T>(rows, shape.width, 4);
+    for (std::int64_t j = 0; j < shape.width; ++j) {
+      panel(shape.above + j, j) = T(4) + panel(shape.above + j, j);
+      for (std::int64_t i = 0; i < j; ++i) {
+        panel(shape.above + i, j) /= RealOf<T>(shape.width);
+      }
+    }
+    const DenseMatrix<T> before = right_hand_sides<T>(rows, shape.columns, 8);
+    Embedded<T> a(before);
+    this->kernels_.eliminate_above(this->queue_, panel.view(), a.view());
+    this->finish();
+    EXPECT_TRUE(a.frame_intact());
+    const DenseMatrix<T> after = a.value();
+    for (std::int64_t j = 0; j < shape.columns; ++j) {
+      for (std::int64_t i = 0; i < rows; ++i) {
+        // What was there is what is there and the products that were taken from it.
+        std::complex<double> sum = i < shape.above ? std::complex<double>(after(i, j)) : 0.0;
+        double size = std::abs(sum);
+        for (std::int64_t k = std::max<std::int64_t>(0, i - shape.above); k < shape.width; ++k) {
+          const std::complex<double> term =
+              std::complex<double>(panel(i, k)) * std::complex<double>(after(shape.above + k, j));
+          sum += term;
+          size += std::abs(term);
+        }
+        EXPECT_LE(std::abs(sum - std::complex<double>(before(i, j))),
+                  2.0 * unit_roundoff<T> * static_cast<double>(shape.width + 2) * size)
+            << i << " " << j;
+      }
+    }
+  }
+}
+
 TYPED_TEST_P(LuKernelsTest, UpperMax_LooksAtUAlone) {
   using T = typename TypeParam::Dtype;
   DenseMatrix<T> a(6, 2);
@@ -429,6 +487,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     Panel_WithPivotsAtTheEndsOfTheRange_StaysInRange, Panel_WithWhatIsNoNumber_SaysWhere,
     SwapRows_InTurn_IsWhatItSays, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve,
     Multiply_WhereSumsCancel_KeepsTwiceThePrecision, SumsOfRowsAndErrorsByComponents_AreAsDefined,
-    TransposeAndChooseColumns_MoveNumbersAlone, UpperMax_LooksAtUAlone, ShapesThatDoNotFit_AreABug);
+    TransposeAndChooseColumns_MoveNumbersAlone, OrderColumns_MovesNumbersAlone,
+    EliminateAbove_OfAnyShape_SolvesAndSubtracts, UpperMax_LooksAtUAlone,
+    ShapesThatDoNotFit_AreABug);
 
 }  // namespace shardsolve::testing

@@ -45,6 +45,22 @@ TEST(Plan, LuFactor_NeedsThreePanelsAndASecondMatrix) {
   }
 }
 
+TEST(Plan, LuInverse_NeedsThreePanelsAndTwoOfASlabsWidth) {
+  const SlabLayout layout = SlabLayout::even(4096, 4, 128);
+  for (const Dtype dtype : dtypes) {
+    const Plan plan = plan_lu_inverse(layout, dtype);
+    const std::int64_t panels = (3 * 4096 + 2 * 1024) * 128 * element_size(dtype);
+    EXPECT_EQ(plan.matrix_bytes, 2 * 4096 * 1024 * element_size(dtype));
+    EXPECT_GE(plan.workspace_bytes, panels);
+    EXPECT_LE(plan.workspace_bytes, panels + 200 * 4096);
+    EXPECT_DOUBLE_EQ(plan.flops, 2.0 * plan_lu_factor(layout, dtype).flops);
+    const Plan in_place = plan_lu_inverse_in_place(layout, dtype);
+    EXPECT_EQ(in_place.matrix_bytes, (4096 + 16) * 1024 * element_size(dtype));
+    EXPECT_EQ(in_place.workspace_bytes, plan.workspace_bytes);
+    EXPECT_EQ(plan_lu_inverse(SlabLayout::even(4096, 1, 128), dtype).bytes_moved, 0.0);
+  }
+}
+
 TEST(Plan, LeastSquares_NeedsItsRowsOfQAndNumbersInDoublePrecision) {
   const SlabLayout layout = SlabLayout::even(100000, 4, 128);
   for (const Dtype dtype : dtypes) {

@@ -6,14 +6,14 @@
 #include "dense/lu/certified_solve.hpp"
 #include "dense/lu/factor.hpp"
 #include "dense/lu/forward_error.hpp"
+#include "dense/lu/inf_norm.hpp"
 #include "dense/lu/sketch.hpp"
 #include "dense/lu/solve.hpp"
 #include "dense/lu/triangular_solve.hpp"
-#include "dense/lu/wait_sites.hpp"
+#include "dense/lu/usable_factor.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/one_norm_estimator.hpp"
 #include "dense/shared/right_hand_sides.hpp"
-#include "programs/bytes_of.hpp"
 #include "programs/gather.hpp"
 #include "programs/memory_of_call.hpp"
 #include "programs/public_call.hpp"
@@ -22,14 +22,10 @@
 
 #include <shardsolve/lu.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -40,96 +36,12 @@
 namespace shardsolve::dense::lu {
 namespace {
 
-/// Whether the matrix and its factor share memory: the slabs of ranks elsewhere are null in both.
-template <Scalar T>
-bool overwrites(const ShardedMatrix<T>& matrix, const ShardedMatrix<T>& slabs) {
-  for (std::int64_t rank = 0; rank < matrix.layout().ranks(); ++rank) {
-    const MatrixView<T> a = matrix.slab(rank);
-    if (!a.empty() && a.data() == slabs.slab(rank).data()) {
-      return true;
-    }
-  }
-  return false;
-}
-
-template <Scalar T>
-void require_factor(const LuFactor<T>& factor) {
-  if (!factor.rows || std::ssize(*factor.rows) != factor.layout().size()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("there is no factor to work with: {}", factor.outcome.message()));
-  }
-}
-
-template <Scalar T>
-void require_usable(const LuFactor<T>& factor) {
-  if (!factor.outcome.ok()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("there is no factor to work with: {}", factor.outcome.message()));
-  }
-  require_factor(factor);
-  if (overwrites(factor.matrix, factor.slabs) && !factor.sketch) {
-    throw Error(ErrorKind::invalid_argument,
-                "the factor has overwritten its matrix and has no sketch of it, without which no "
-                "answer can be certified: keep what lu_factor returns as it is");
-  }
-}
-
-template <Scalar T>
-FactorPart<T> part_of(const LuFactor<T>& factor, const mesh::Rank& rank) {
-  return {factor.layout(),
-          factor.slabs.slab(rank.index()),
-          factor.matrix.slab(rank.index()),
-          *factor.rows,
-          factor.one_norm,
-          factor.inf_norm,
-          factor.outcome.growth.value_or(1.0),
-          factor.sketch ? factor.sketch->sums.block(rank.index()) : MatrixView<T>(),
-          factor.sketch ? factor.sketch->frobenius_norm : Scaled{}};
-}
-
 /// What a look at A finds.
 struct Looked {
   Scaled one_norm;
   Scaled inf_norm;
   double largest = 0.0;  ///< max |a_ij|
 };
-
-/// ||A||_inf, where ||A||_1 is known: sums of the moduli in each row, over all ranks.
-template <Scalar T>
-Scaled inf_norm(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
-                Scaled one_norm) {
-  const int exponent = one_norm.normalised().exponent;
-  // No power of two that is out of range: sums of what is scaled by this one are not either.
-  const int scale = std::clamp(-exponent, -1000, 1000);
-  const MatrixView<double> sums = rank.workspace<double>(layout.size(), 1);
-  const MatrixView<double> shares = rank.workspace<double>(slab.columns(), rank.count());
-  runtime::Event& ready = rank.event();
-  rank.kernels<runtime::LuKernels<T>>().row_sums(rank.update(), std::ldexp(1.0, scale), slab,
-                                                 sums.data());
-  rank.update().record(ready);
-  std::vector<comm::Bytes> send;
-  std::vector<comm::Bytes> receive;
-  for (std::int64_t r = 0; r < rank.count(); ++r) {
-    const GlobalRange rows = layout.segment(r);
-    send.push_back(programs::bytes_of(sums.block(rows.begin.value(), 0, rows.size(), 1)));
-    receive.push_back(programs::bytes_of(shares.columns_from(r, 1)));
-  }
-  rank.transfer().wait(ready, sites::row_sums_ready);
-  const comm::Bytes own = send[static_cast<std::size_t>(rank.index())];
-  rank.transfer().copy(receive[static_cast<std::size_t>(rank.index())].data, own.data, own.size);
-  rank.communicator().all_to_all(rank.transfer(), std::move(send), std::move(receive));
-  const std::vector<double> all =
-      rank.fetch(rank.transfer(), shares.data(), slab.columns() * rank.count());
-  double mine = 0.0;
-  for (std::int64_t i = 0; i < slab.columns(); ++i) {
-    double sum = 0.0;
-    for (std::int64_t r = 0; r < rank.count(); ++r) {
-      sum += all[static_cast<std::size_t>(r * slab.columns() + i)];
-    }
-    mine = programs::largest(mine, sum);
-  }
-  return Scaled{programs::largest_of_all(rank, mine), -scale}.normalised();
-}
 
 /// max |a_ij|.
 template <Scalar T>
@@ -294,12 +206,6 @@ bool may_ask_qr(const Mesh& mesh, const SlabLayout& layout, const Plan& plan, Dt
   return programs::memory_for(mesh, bytes) >= bytes;
 }
 
-/// Whether A is still there.
-template <Scalar T>
-bool keeps_matrix(const LuFactor<T>& factor) {
-  return !factor.sketch && !overwrites(factor.matrix, factor.slabs);
-}
-
 /// rcond of op(A), in the 1-norm; of its R where the factor is one of another matrix, or `by_qr`.
 /// If there is a solution, the verdict on it.
 template <Scalar T>
@@ -379,8 +285,8 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
   return again;
 }
 
-/// What a factor that has left the range still serves for: A, which is solved with by QR. Where A
-/// is gone, the factor as it is.
+}  // namespace
+
 template <Scalar T>
 LuFactor<T> of_matrix_alone(LuFactor<T> factor) {
   if (factor.outcome.status == Status::overflow && keeps_matrix(factor)) {
@@ -391,8 +297,6 @@ LuFactor<T> of_matrix_alone(LuFactor<T> factor) {
   }
   return factor;
 }
-
-}  // namespace
 
 template <Scalar T>
 LuFactor<T> factor_in_place(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options,
@@ -440,6 +344,7 @@ Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
 #define SHARDSOLVE_INSTANTIATE(T)                                                         \
   template LuFactor<T> factor_in_place(Mesh&, const ShardedMatrix<T>&, const RunOptions&, \
                                        SketchOf<T>);                                      \
+  template LuFactor<T> of_matrix_alone(LuFactor<T>);                                      \
   template Outcome judge(Mesh&, const LuFactor<T>&, const Solved<T>&, const RunOptions&,  \
                          Transpose);                                                      \
   template Outcome solve(Mesh&, const ShardedMatrix<T>&, const RightHandSides<T>&,        \

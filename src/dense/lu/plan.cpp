@@ -1,5 +1,6 @@
 #include "core/right_hand_sides.hpp"
 #include "dense/lu/certified_solve.hpp"
+#include "dense/lu/order_inverse.hpp"
 #include "dense/lu/sketch.hpp"
 #include "programs/plan_parts.hpp"
 
@@ -77,6 +78,39 @@ Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) 
   plan.flops = 4.0 * programs::multiply_add(dtype) * n * n * k;
   plan.bytes_moved =
       6.0 * n * k * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);
+  return plan;
+}
+
+Plan plan_lu_inverse(const SlabLayout& layout, Dtype dtype) {
+  Plan plan = programs::begin_plan(layout, dtype);
+  const auto n = static_cast<double>(layout.size());
+  const std::int64_t element = element_size(dtype);
+  const std::int64_t width = layout.max_width();
+  plan.matrix_bytes *= 2;
+  // three panels, the diagonal blocks of U, rows of M
+  const std::int64_t sweeps =
+      element * plan.tile * (3 * layout.size() + 2 * width) + 3 * programs::header_bytes;
+  // then some rows of all columns, twice, and lists of columns and of rows
+  const std::int64_t order =
+      2 * element * width * dense::lu::rows_at_once(layout) + 8 * (layout.size() + 2 * width);
+  // then a product with some vectors, which with signs, sums and what is 0 take as much again
+  const std::int64_t vectors = dense::lu::sketch_vectors;
+  const std::int64_t certificate =
+      residual_bytes(layout, element, vectors) + 5 * element * width * vectors + 8 * layout.size() +
+      8 * width * (layout.ranks() + 2) + element * (layout.size() + width) +
+      residual_bytes(layout, element, vectors);
+  plan.workspace_bytes = std::max({sweeps, order, certificate}) + programs::small_change(layout, 1);
+  plan.flops = programs::multiply_add(dtype) * 2.0 * n * n * n / 3.0;
+  plan.bytes_moved = n * n * static_cast<double>(element) *
+                     (1.5 * static_cast<double>(layout.ranks() - 1) +
+                      (layout.ranks() > 1 ? 1.0 - 1.0 / static_cast<double>(layout.ranks()) : 0.0));
+  return plan;
+}
+
+Plan plan_lu_inverse_in_place(const SlabLayout& layout, Dtype dtype) {
+  Plan plan = plan_lu_inverse(layout, dtype);
+  plan.matrix_bytes =
+      plan.matrix_bytes / 2 + element_size(dtype) * layout.max_width() * dense::lu::sketch_columns;
   return plan;
 }
 

@@ -23,13 +23,13 @@ using runtime::Op;
 template <Scalar T>
 inline constexpr int largest_exponent = std::numeric_limits<RealOf<T>>::max_exponent - 2;
 
-/// A is divided by two to this power.
+}  // namespace
+
 template <Scalar T>
 int sketch_exponent(Scaled one_norm) {
   return std::clamp(one_norm.normalised().exponent, -largest_exponent<T>, largest_exponent<T>);
 }
 
-/// The rank's rows of G, in memory of its device.
 template <Scalar T>
 MatrixView<T> place_signs(mesh::Rank& rank, const SlabLayout& layout, double size) {
   const GlobalRange own = layout.segment(rank.index());
@@ -47,23 +47,39 @@ MatrixView<T> place_signs(mesh::Rank& rank, const SlabLayout& layout, double siz
   return signs;
 }
 
+namespace {
+
+/// The rank's rows of op(A) G, divided by a power of two, summed in twice the precision and
+/// rounded.
+template <Scalar T>
+class SignedSums {
+ public:
+  SignedSums(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab, Scaled one_norm)
+      : signs_(place_signs<T>(rank, layout, std::ldexp(1.0, -sketch_exponent<T>(one_norm)))),
+        nothing_(rank.workspace<T>(signs_.rows(), sketch_vectors)),
+        multiply_(rank, layout, slab, sketch_vectors, Sums::exact) {
+    rank.kernels<T>().fill(rank.update(), T{0}, nothing_);
+  }
+  void run(Op op, MatrixView<T> sums) { multiply_.residual(op, signs_, nothing_, sums); }
+
+ private:
+  MatrixView<T> signs_;
+  MatrixView<T> nothing_;
+  GeneralMultiply<T> multiply_;
+};
+
 }  // namespace
 
 template <Scalar T>
 Scaled make_sketch(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
                    Scaled one_norm, MatrixView<T> sketch) {
-  const runtime::Kernels<T>& kernels = rank.kernels<T>();
-  const int exponent = sketch_exponent<T>(one_norm);
-  const MatrixView<T> signs = place_signs<T>(rank, layout, std::ldexp(1.0, -exponent));
-  const MatrixView<T> nothing = rank.workspace<T>(signs.rows(), sketch_vectors);
-  const MatrixView<T> rounded = rank.workspace<T>(signs.rows(), sketch_vectors);
-  kernels.fill(rank.update(), T{0}, nothing);
-  GeneralMultiply<T> multiply(rank, layout, slab, sketch_vectors, Sums::exact);
+  SignedSums<T> sums(rank, layout, slab, one_norm);
+  const MatrixView<T> rounded = rank.workspace<T>(slab.columns(), sketch_vectors);
   double most = 0.0;
   for (const bool of_rows : {false, true}) {
-    multiply.residual(of_rows ? Op::none : Op::transpose, signs, nothing, rounded);
-    kernels.copy(rank.update(), rounded,
-                 sketch.columns_from(of_rows ? sketch_vectors : 0, sketch_vectors));
+    sums.run(of_rows ? Op::none : Op::transpose, rounded);
+    rank.kernels<T>().copy(rank.update(), rounded,
+                           sketch.columns_from(of_rows ? sketch_vectors : 0, sketch_vectors));
     double square = 0.0;
     for (const T number :
          rank.fetch(rank.update(), rounded.data(), rounded.rows() * rounded.columns())) {
@@ -71,7 +87,13 @@ Scaled make_sketch(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const 
     }
     most = programs::largest(most, programs::sum_of_all(rank, square));
   }
-  return Scaled{std::sqrt(most / sketch_vectors), exponent}.normalised();
+  return Scaled{std::sqrt(most / sketch_vectors), sketch_exponent<T>(one_norm)}.normalised();
+}
+
+template <Scalar T>
+void make_half_sketch(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                      Scaled one_norm, MatrixView<T> half) {
+  SignedSums<T>(rank, layout, slab, one_norm).run(Op::transpose, half);
 }
 
 template <Scalar T>
@@ -165,9 +187,13 @@ std::vector<double> SketchedErrors<T>::run(Op op, MatrixView<const T> x,
   return errors;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template Scaled make_sketch(mesh::Rank&, const SlabLayout&, MatrixView<const T>, Scaled, \
-                              MatrixView<T>);                                              \
+#define SHARDSOLVE_INSTANTIATE(T)                                                             \
+  template Scaled make_sketch(mesh::Rank&, const SlabLayout&, MatrixView<const T>, Scaled,    \
+                              MatrixView<T>);                                                 \
+  template void make_half_sketch(mesh::Rank&, const SlabLayout&, MatrixView<const T>, Scaled, \
+                                 MatrixView<T>);                                              \
+  template int sketch_exponent<T>(Scaled);                                                    \
+  template MatrixView<T> place_signs<T>(mesh::Rank&, const SlabLayout&, double);              \
   template class SketchedErrors<T>;
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

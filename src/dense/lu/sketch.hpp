@@ -27,6 +27,19 @@ template <Scalar T>
 Scaled make_sketch(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
                    Scaled one_norm, MatrixView<T> sketch);
 
+/// Of a sketch the first half alone, A^T G, in `sketch_vectors` columns. Reads A once.
+template <Scalar T>
+void make_half_sketch(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                      Scaled one_norm, MatrixView<T> half);
+
+/// The power of two that A is divided by in a sketch.
+template <Scalar T>
+int sketch_exponent(Scaled one_norm);
+
+/// The rank's rows of G times `size`, in memory of its device.
+template <Scalar T>
+MatrixView<T> place_signs(mesh::Rank& rank, const SlabLayout& layout, double size);
+
 /// Backward errors by the sketch of a factor.
 template <Scalar T>
 class SketchedErrors {

@@ -20,6 +20,15 @@ template <Scalar T>
 LuFactor<T> factor_in_place(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options,
                             SketchOf<T> keep = {});
 
+/// What a factor that has left the range still serves for: A, which is solved with by QR. Where A
+/// is gone, or nothing has left the range, the factor as it is.
+template <Scalar T>
+LuFactor<T> of_matrix_alone(LuFactor<T> factor);
+
+/// lu_inverse(); with `transpose` rcond is that of A^T or A^H, as of condition_estimate().
+template <Scalar T>
+Outcome inverse(Mesh& mesh, LuFactor<T>&& factor, const RunOptions& options, Transpose transpose);
+
 /// What is known of an X: which system it solves, and its backward error by components.
 template <Scalar T>
 struct Solved {

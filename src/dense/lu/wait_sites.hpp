@@ -41,6 +41,17 @@ inline constexpr WaitSite multiply_sums_arrived{178, "lu multiply: sums are adde
 // look_at
 inline constexpr WaitSite row_sums_ready{179, "lu: sums of rows are sent when computed"};
 
+// inverse
+inline constexpr WaitSite inverse_slot_free{200, "lu inverse: panel goes to a free slot"};
+inline constexpr WaitSite inverse_panel_packed{201, "lu inverse: panel is sent when packed"};
+inline constexpr WaitSite inverse_panel_used{202, "lu inverse: panel is given up when used"};
+inline constexpr WaitSite inverse_panel_arrived{203, "lu inverse: panel is used when here"};
+inline constexpr WaitSite inverse_of_u_ready{204, "lu inverse: U^-1 is sent when it is there"};
+
+// order_inverse
+inline constexpr WaitSite inverse_columns_packed{205, "lu inverse: columns are sent when packed"};
+inline constexpr WaitSite inverse_columns_arrived{206, "lu inverse: columns are stored when here"};
+
 inline constexpr std::array all{panel_packed,
                                 panel_used,
                                 next_column_arrived,
@@ -60,6 +71,13 @@ inline constexpr std::array all{panel_packed,
                                 multiply_x_arrived,
                                 multiply_sums_ready,
                                 multiply_sums_arrived,
-                                row_sums_ready};
+                                row_sums_ready,
+                                inverse_slot_free,
+                                inverse_panel_packed,
+                                inverse_panel_used,
+                                inverse_panel_arrived,
+                                inverse_of_u_ready,
+                                inverse_columns_packed,
+                                inverse_columns_arrived};
 
 }  // namespace shardsolve::dense::lu::sites

@@ -40,6 +40,8 @@ struct LuDeviceKernels {
   static void transpose(cudaStream_t stream, In source, Out target);
   static void choose_columns(cudaStream_t stream, In source, const std::int64_t* columns,
                              Out target);
+  static void order_columns(cudaStream_t stream, In source, const std::int64_t* columns,
+                            Out target);
 
   static std::size_t multiply_scratch(Op op, In a);
   static void multiply(cudaStream_t stream, Op op, In a, In x, Out y, MatrixView<double> sizes,

@@ -3,6 +3,7 @@
 #include "runtime/cuda/cublas.hpp"
 #include "runtime/cuda/cuda_queue.hpp"
 #include "runtime/cuda/device_kernels.hpp"
+#include "runtime/cuda/eliminate_above.hpp"
 #include "runtime/cuda/lu_device_kernels.hpp"
 #include "runtime/cuda/panel_in_halves.hpp"
 #include "runtime/cuda/panel_products.hpp"
@@ -95,6 +96,15 @@ void CudaLuKernels<T>::do_eliminate(Queue& queue, In panel, Out a) const {
 }
 
 template <Scalar T>
+void CudaLuKernels<T>::do_eliminate_above(Queue& queue, In panel, Out a) const {
+  eliminate_above_in_blocks<T>(
+      panel, a, [&](In u, Out b) { this->solve_tile(queue, Triangle::upper, Op::none, u, b); },
+      [&](In u, In x, Out b) {
+        this->base().gemm(queue, Op::none, Op::none, T{-1}, u, x, T{1}, b);
+      });
+}
+
+template <Scalar T>
 void CudaLuKernels<T>::do_solve_tile(Queue& queue, const WorkInfo& info, Triangle triangle, Op op,
                                      In tile, Out b) const {
   if (triangle == Triangle::upper) {
@@ -144,6 +154,15 @@ void CudaLuKernels<T>::do_choose_columns(Queue& queue, const WorkInfo& info, In 
   CudaQueue& cuda = as_cuda(queue);
   cuda.launch(info, [&] {
     OwnLu<T>::choose_columns(cuda.stream(), elements(source), columns, elements(target));
+  });
+}
+
+template <Scalar T>
+void CudaLuKernels<T>::do_order_columns(Queue& queue, const WorkInfo& info, In source,
+                                        const std::int64_t* columns, Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnLu<T>::order_columns(cuda.stream(), elements(source), columns, elements(target));
   });
 }
 

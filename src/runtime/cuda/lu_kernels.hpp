@@ -23,6 +23,7 @@ class CudaLuKernels final : public LuKernels<T> {
   void do_swap_rows(Queue& queue, const WorkInfo& info, std::int64_t first,
                     const std::int64_t* places, std::int64_t count, Out a) const override;
   void do_eliminate(Queue& queue, In panel, Out a) const override;
+  void do_eliminate_above(Queue& queue, In panel, Out a) const override;
   void do_solve_tile(Queue& queue, const WorkInfo& info, Triangle triangle, Op op, In tile,
                      Out b) const override;
   void do_upper_max(Queue& queue, const WorkInfo& info, std::int64_t first, In a,
@@ -30,6 +31,8 @@ class CudaLuKernels final : public LuKernels<T> {
   void do_transpose(Queue& queue, const WorkInfo& info, In source, Out target) const override;
   void do_choose_columns(Queue& queue, const WorkInfo& info, In source, const std::int64_t* columns,
                          Out target) const override;
+  void do_order_columns(Queue& queue, const WorkInfo& info, In source, const std::int64_t* columns,
+                        Out target) const override;
   void do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,
                    MatrixView<double> sizes) const override;
   void do_moduli(Queue& queue, const WorkInfo& info, In source,

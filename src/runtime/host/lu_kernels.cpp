@@ -104,6 +104,17 @@ void HostLuKernels<T>::do_choose_columns(Queue& queue, const WorkInfo& info, In 
 }
 
 template <Scalar T>
+void HostLuKernels<T>::do_order_columns(Queue& queue, const WorkInfo& info, In source,
+                                        const std::int64_t* columns, Out target) const {
+  launch(queue, info, {source, Operand(columns, target.columns())}, {target}, [=] {
+    for (std::int64_t j = 0; j < target.columns(); ++j) {
+      const T* const from = source.columns_from(columns[j], 1).data();
+      std::copy(from, from + target.rows(), target.columns_from(j, 1).data());
+    }
+  });
+}
+
+template <Scalar T>
 void HostLuKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,
                                    MatrixView<double> sizes) const {
   launch(queue, info, {a, x}, {y, sizes}, [=] {

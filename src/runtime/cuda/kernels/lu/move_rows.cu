@@ -1,4 +1,4 @@
-/// Rows that are swapped, chosen or turned into columns.
+/// Rows that are swapped, chosen or turned into columns, and columns that are put in order.
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/kernels/matrix.cuh"
 #include "runtime/cuda/lu_device_kernels.hpp"
@@ -116,6 +116,18 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/// A block has `threads` rows of one column.
+template <class E>
+__global__ void __launch_bounds__(threads)
+    order(DeviceMatrix<const E> source, const std::int64_t* columns, DeviceMatrix<E> target,
+          std::int64_t blocks_of_column) {
+  const std::int64_t j = blockIdx.x / blocks_of_column;
+  const std::int64_t i = blockIdx.x % blocks_of_column * threads + threadIdx.x;
+  if (i < target.rows) {
+    target(i, j) = source(i, columns[j]);
+  }
+}
+
 constexpr int side = 32;
 constexpr int lines = 8;
 
@@ -167,6 +179,14 @@ void LuDeviceKernels<E>::choose_columns(cudaStream_t stream, In source, const st
 }
 
 template <class E>
+void LuDeviceKernels<E>::order_columns(cudaStream_t stream, In source, const std::int64_t* columns,
+                                       Out target) {
+  const std::int64_t blocks_of_column = divide_up(target.rows(), threads);
+  launch(stream, &order<E>, blocks_of_column * target.columns(), {dim3(threads)}, device(source),
+         columns, device(target), blocks_of_column);
+}
+
+template <class E>
 void LuDeviceKernels<E>::transpose(cudaStream_t stream, In source, Out target) {
   const std::int64_t tile_rows = divide_up(source.rows(), side);
   launch(stream, &turn_tiles<E>, tile_rows * divide_up(source.columns(), side), {dim3(side, lines)},
@@ -177,6 +197,7 @@ void LuDeviceKernels<E>::transpose(cudaStream_t stream, In source, Out target) {
   template void LuDeviceKernels<E>::swap_rows(cudaStream_t, std::int64_t, const std::int64_t*,  \
                                               std::int64_t, Out, void*);                        \
   template void LuDeviceKernels<E>::choose_columns(cudaStream_t, In, const std::int64_t*, Out); \
+  template void LuDeviceKernels<E>::order_columns(cudaStream_t, In, const std::int64_t*, Out);  \
   template void LuDeviceKernels<E>::transpose(cudaStream_t, In, Out);
 
 SHARDSOLVE_INSTANTIATE(float)

@@ -1,0 +1,18 @@
+/// The largest sum of a row of a matrix on slabs.
+#pragma once
+
+#include "mesh/rank.hpp"
+
+#include <shardsolve/matrix_view.hpp>
+#include <shardsolve/scaled.hpp>
+#include <shardsolve/slab_layout.hpp>
+
+namespace shardsolve::dense::lu {
+
+/// ||A||_inf, where ||A||_1 is known: sums of the moduli in each row, over all ranks; the same on
+/// all of them.
+template <Scalar T>
+Scaled inf_norm(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                Scaled one_norm);
+
+}  // namespace shardsolve::dense::lu
