@@ -163,7 +163,7 @@ std::vector<std::array<std::int64_t, 2>> strips_of(const Lattice& lattice, const
 }  // namespace between
 
 PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermPoints& term,
-                             std::int64_t most) {
+                             std::int64_t most, const sparse::ForEach& each) {
   using namespace between;
   PointsBetween result;
   const int axes = boxes.axes();
@@ -176,7 +176,7 @@ PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermP
     return x.has_value();
   };
   const double* const points = term.points + term.first * axes;
-  const Lattice lattice(points, term.count, axes);
+  const Lattice lattice(points, term.count, axes, each);
   if (lattice.is_one()) {
     each_of_some(term.count, most, [&](std::int64_t p) { take(p, lattice.far_corner(p)); });
     const auto strips = strips_of(lattice, segments, term.count);
@@ -193,9 +193,9 @@ PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermP
   return result;
 }
 
-bool fill_space(const TermPoints& term, int axes) {
+bool fill_space(const TermPoints& term, int axes, const sparse::ForEach& each) {
   const double* const points = term.points + term.first * axes;
-  const Lattice lattice(points, term.count, axes);
+  const Lattice lattice(points, term.count, axes, each);
   if (!lattice.is_one()) {
     return NearPoints(points, term.count, axes).fill_space();
   }
