@@ -1,12 +1,11 @@
-"""Training of networks in boxes by least squares from JAX: seconds of its parts, and its answer
-beside that of the CPU.
+"""Seconds of the parts of least squares from JAX, and its answer beside that of the CPU.
 
-    PYTHONPATH=python python bench/fbpinn_jax.py [--rounds 3] [--no-cpu] [--small]
+    PYTHONPATH=python python bench/fbpinn_jax.py [--rounds 3] [--chunk N] [--no-cpu] [--small]
 
-Laplace's equation with waves of many lengths on a square, 64 x 64 boxes of 32 units (589,824 points,
-frequencies to 64) and 16 x 16 of 64 (73,984, to 16), on JAX's default device. The first training
-compiles; of the others the one with the least seconds counts. --small: 4 x 4 boxes of 8, to try the
-program on any machine.
+Laplace's equation with waves of many lengths on a square, 64 x 64 boxes of 32 units (589,824
+points, frequencies to 64) and 16 x 16 of 64 (73,984 points, to 16), on JAX's default device. The
+first training compiles; of the others the one with the least seconds counts. --chunk: points of a
+call of the function. --small: 4 x 4 boxes of 8, to try the program on any machine.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ import shardsolve.fbpinn as fb
 
 
 class Job(NamedTuple):
+    """A training; boxes along each axis."""
+
     boxes: int
     units: int
     side: int  # points along an axis for each box
@@ -64,15 +65,16 @@ def exact(points: np.ndarray, job: Job) -> np.ndarray:
     return np.mean([np.sin(w * np.pi * x) * np.sin(w * np.pi * y) for w in waves], 0)
 
 
-def trained(problem: fb.Problem) -> tuple[float, fb.Run]:
+def trained(problem: fb.Problem, chunk: int | None) -> tuple[float, fb.Run]:
     start = time.perf_counter()
-    run = problem.train()
+    run = problem.train(fb.LeastSquares(chunk=chunk))
     return time.perf_counter() - start, run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Least squares of networks in boxes from JAX.")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--chunk", type=int)
     parser.add_argument("--no-cpu", action="store_true")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
@@ -83,12 +85,12 @@ def main() -> None:
         start = time.perf_counter()
         problem = problem_of(job)
         made = time.perf_counter() - start
-        first, _ = trained(problem)
+        first, _ = trained(problem, options.chunk)
         seconds, run = min(
-            (trained(problem) for _ in range(options.rounds)), key=lambda one: one[0]
+            (trained(problem, options.chunk) for _ in range(options.rounds)), key=lambda one: one[0]
         )
         outcome = run.outcome
-        values, wanted = run.evaluate(points)[:, 0], exact(points, job)
+        values, wanted = run.evaluate(points), exact(points, job)
         parts = ", ".join(f"{name} {value:.4f}" for name, value in outcome.seconds.items())
         print(f"{job.boxes} x {job.boxes}, K={job.units}, {outcome.rows} rows: {outcome.devices}")
         print(f"  seconds: {seconds:.4f} (the problem {made:.2f}, the first training {first:.2f})")
@@ -99,8 +101,8 @@ def main() -> None:
             print(f"  {warning}")
         if not options.no_cpu:
             with jax.default_device(jax.devices("cpu")[0]):
-                seconds, of_cpu = trained(problem)
-            there = of_cpu.evaluate(points)[:, 0]
+                seconds, of_cpu = trained(problem, options.chunk)
+            there = of_cpu.evaluate(points)
             difference = np.max(np.abs(values - there)) / np.max(np.abs(there))
             print(f"  the CPU: {seconds:.2f} s; largest difference of u {difference:.1e}")
 

@@ -157,8 +157,8 @@ def train_on(
     coefficients = np.array(found.pop("coefficients"))
     descent = Descent(**found.pop("descent"))
     if given.on_devices is not None and given.on_devices.declined is not None:
-        why = f"functions of terms were called on the CPU, as JAX could not call {given.on_devices.declined}"
-        found["warnings"] = [*found["warnings"], why]
+        words = "functions of terms were called on the CPU, as JAX could not call that of "
+        found["warnings"] = [*found["warnings"], words + given.on_devices.declined]
     for name in ("loss", "held_out_loss", "loss_left"):  # JSON has no nan
         found[name] = np.nan if found[name] is None else found[name]
     deviations = found.pop("coefficient_deviations")
