@@ -48,6 +48,14 @@ sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
                 static_cast<std::int32_t>(box));
     }
   });
+  // Of each row, one after the other.
+  Numbers<std::int32_t> boxes_by_row(lists.row.size());
+  each_range(lists.slots(), each, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t k = first; k < last; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      boxes_by_row[at] = box_of[static_cast<std::size_t>(lists.by_row[at])];
+    }
+  });
   std::vector<std::vector<std::int32_t>> neighbours(static_cast<std::size_t>(lists.boxes()));
   each_range(lists.boxes(), each, [&](std::int64_t first, std::int64_t last) {
     std::vector<std::int64_t> seen_by(static_cast<std::size_t>(lists.boxes()), -1);
@@ -57,8 +65,7 @@ sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
       for (const std::int32_t row : lists.rows_of(box)) {
         for (std::int64_t k = lists.by_row_begin[static_cast<std::size_t>(row)];
              k < lists.by_row_begin[static_cast<std::size_t>(row) + 1]; ++k) {
-          const std::int32_t other =
-              box_of[static_cast<std::size_t>(lists.by_row[static_cast<std::size_t>(k)])];
+          const std::int32_t other = boxes_by_row[static_cast<std::size_t>(k)];
           if (seen_by[static_cast<std::size_t>(other)] != box) {
             seen_by[static_cast<std::size_t>(other)] = box;
             found.push_back(other);

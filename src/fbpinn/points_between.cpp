@@ -73,11 +73,23 @@ class Segments {
     }
   }
   bool share_box(std::int64_t p, std::int64_t q, int level) const {
-    bool do_share = false;
-    each_box(p, level, [&](std::int64_t of_p) {
-      each_box(q, level, [&](std::int64_t of_q) { do_share = do_share || of_p == of_q; });
-    });
-    return do_share;
+    const auto of_p = pairs_.pairs_of(term_.first + p);
+    const auto of_q = pairs_.pairs_of(term_.first + q);
+    // Both are ascending by box.
+    auto at = of_q.begin();
+    for (const std::int32_t pair : of_p) {
+      const std::int32_t box = box_of(pair);
+      while (at != of_q.end() && box_of(*at) < box) {
+        ++at;
+      }
+      if (at != of_q.end() && box_of(*at) == box && boxes_.level(box) == level) {
+        return true;
+      }
+    }
+    return false;
+  }
+  std::int32_t box_of(std::int32_t pair) const {
+    return pairs_.box[static_cast<std::size_t>(pair)];
   }
   Part part_in(std::int64_t box, std::int64_t p, std::int64_t q) const {
     Part part;
