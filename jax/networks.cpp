@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -31,6 +32,30 @@ fbpinn::JetSet jet_set(std::int64_t axes, std::int64_t derivatives, const std::u
     throw Error(ErrorKind::internal, "the derivatives are not in the order of a JetSet");
   }
   return set;
+}
+
+/// Python's function on a GPU.
+decltype(fbpinn::Residual::on_device) on_device_of(const nlohmann::json& term) {
+  // Addresses of r, a and b in the memory of the GPU of that rank, if the result is 1. 0: the
+  // function failed; 2: JAX cannot call it there.
+  using OnDevice =
+      int(std::int64_t rank, std::int64_t count, const double* points, const double* jets,
+          const double* coefficients, std::int32_t derivatives, const double** results);
+  return
+      [call = function_in<OnDevice>(term, "on_device"), name = term.at("name").get<std::string>()](
+          std::int64_t rank, const fbpinn::PointBatch& batch,
+          bool derivatives) -> std::optional<fbpinn::ResidualInDeviceMemory> {
+        std::array<const double*, 3> results{};
+        switch (call(rank, batch.count, batch.points, batch.jets, batch.coefficients.data(),
+                     derivatives ? 1 : 0, results.data())) {
+          case 0:
+            throw Error(ErrorKind::cancelled, fmt::format("the function of {} failed", name));
+          case 1:
+            return fbpinn::ResidualInDeviceMemory{results[0], results[1], results[2]};
+          default:
+            return std::nullopt;
+        }
+      };
 }
 
 /// Python's function as a residual.
@@ -68,6 +93,9 @@ fbpinn::Residual residual_of(const nlohmann::json& term, const fbpinn::JetSet& s
     call(batch, r, nullptr, nullptr);
   };
   residual.linearise = call;
+  if (!term.at("on_device").is_null()) {
+    residual.on_device = on_device_of(term);
+  }
   return residual;
 }
 

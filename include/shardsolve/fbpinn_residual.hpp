@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -80,6 +81,15 @@ struct PointBatch {
   std::span<const double> coefficients;  ///< the numbers of all unknown coefficients
 };
 
+/// Arrays in the memory of a GPU that a residual's function has left there, whole and with nothing
+/// between: `r`, `a` and `b` as Residual::linearise has them. The last two may be null where they
+/// are not asked for, `b` also where there are no coefficients.
+struct ResidualInDeviceMemory {
+  const double* r = nullptr;
+  const double* a = nullptr;
+  const double* b = nullptr;
+};
+
 /// A residual, for many points at a time. All may be called from several threads at once.
 struct Residual {
   int equations = 1;
@@ -92,6 +102,13 @@ struct Residual {
   /// r; its derivatives by the jets, a: count x equations x fields x set->size(); and by the
   /// coefficients' numbers, b: count x equations x coefficients, all 0 before the call.
   std::function<void(const PointBatch&, double* r, double* a, double* b)> linearise;
+  /// May be empty. The same on a GPU, that of rank `rank` of the mesh that trains: points and jets
+  /// lie on the host, what it returns in that GPU's memory, finished, until the next call for this
+  /// rank. Called by one thread at a time for each rank. If it returns nothing, `evaluate` and
+  /// `linearise` are called in its place.
+  std::function<std::optional<ResidualInDeviceMemory>(std::int64_t rank, const PointBatch&,
+                                                      bool derivatives)>
+      on_device;
 };
 /// A hard condition: jets of u from those of the networks' sum v, likewise as polynomials about the
 /// point; and jets of du/dv, if `slopes` is not null.

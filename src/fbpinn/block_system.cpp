@@ -1,6 +1,7 @@
 #include "fbpinn/block_system.hpp"
 
 #include "fbpinn/conjugate_gradients.hpp"
+#include "fbpinn/lists.hpp"
 #include "runtime/host/blas.hpp"
 
 #include <algorithm>
@@ -37,52 +38,50 @@ void gather_columns(const OrthonormalBlock& a, const std::vector<std::int32_t>& 
 
 }  // namespace block_system
 
-void RowLists::sort_by_row() {
-  by_row_begin.assign(static_cast<std::size_t>(rows) + 1, 0);
-  for (const std::int32_t one : row) {
-    ++by_row_begin[static_cast<std::size_t>(one) + 1];
-  }
-  for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i) {
-    by_row_begin[i + 1] += by_row_begin[i];
-  }
-  std::vector<std::int64_t> next(by_row_begin.begin(), by_row_begin.end() - 1);
-  by_row.resize(row.size());
-  for (std::size_t slot = 0; slot < row.size(); ++slot) {
-    by_row[static_cast<std::size_t>(next[static_cast<std::size_t>(row[slot])]++)] =
-        static_cast<std::int32_t>(slot);
-  }
-}
-
 sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
-                            std::vector<std::int64_t> sizes) {
-  std::vector<std::int32_t> box_of(lists.row.size());
-  for (std::int64_t box = 0; box < lists.boxes(); ++box) {
-    std::fill(box_of.begin() + lists.begin[static_cast<std::size_t>(box)],
-              box_of.begin() + lists.begin[static_cast<std::size_t>(box) + 1],
-              static_cast<std::int32_t>(box));
-  }
+                            std::vector<std::int64_t> sizes, const sparse::ForEach& each) {
+  Numbers<std::int32_t> box_of(lists.row.size());
+  each_range(lists.boxes(), each, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t box = first; box < last; ++box) {
+      std::fill(box_of.begin() + lists.begin[static_cast<std::size_t>(box)],
+                box_of.begin() + lists.begin[static_cast<std::size_t>(box) + 1],
+                static_cast<std::int32_t>(box));
+    }
+  });
+  // Of each row, one after the other.
+  Numbers<std::int32_t> boxes_by_row(lists.row.size());
+  each_range(lists.slots(), each, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t k = first; k < last; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      boxes_by_row[at] = box_of[static_cast<std::size_t>(lists.by_row[at])];
+    }
+  });
+  std::vector<std::vector<std::int32_t>> neighbours(static_cast<std::size_t>(lists.boxes()));
+  each_range(lists.boxes(), each, [&](std::int64_t first, std::int64_t last) {
+    std::vector<std::int64_t> seen_by(static_cast<std::size_t>(lists.boxes()), -1);
+    for (std::int64_t box = first; box < last; ++box) {
+      std::vector<std::int32_t>& found = neighbours[static_cast<std::size_t>(box)];
+      seen_by[static_cast<std::size_t>(box)] = box;
+      for (const std::int32_t row : lists.rows_of(box)) {
+        for (std::int64_t k = lists.by_row_begin[static_cast<std::size_t>(row)];
+             k < lists.by_row_begin[static_cast<std::size_t>(row) + 1]; ++k) {
+          const std::int32_t other = boxes_by_row[static_cast<std::size_t>(k)];
+          if (seen_by[static_cast<std::size_t>(other)] != box) {
+            seen_by[static_cast<std::size_t>(other)] = box;
+            found.push_back(other);
+          }
+        }
+      }
+      std::sort(found.begin(), found.end());
+    }
+  });
   sparse::BlockGraph graph;
   graph.sizes = std::move(sizes);
   graph.axes = boxes.axes();
   graph.neighbour_begin.push_back(0);
-  std::vector<std::int32_t> seen(static_cast<std::size_t>(lists.boxes()), -1);
   for (std::int64_t box = 0; box < lists.boxes(); ++box) {
-    const auto number = static_cast<std::int32_t>(box);
-    seen[static_cast<std::size_t>(box)] = number;
-    const std::size_t first = graph.neighbours.size();
-    for (const std::int32_t row : lists.rows_of(box)) {
-      for (std::int64_t k = lists.by_row_begin[static_cast<std::size_t>(row)];
-           k < lists.by_row_begin[static_cast<std::size_t>(row) + 1]; ++k) {
-        const std::int32_t other =
-            box_of[static_cast<std::size_t>(lists.by_row[static_cast<std::size_t>(k)])];
-        if (seen[static_cast<std::size_t>(other)] != number) {
-          seen[static_cast<std::size_t>(other)] = number;
-          graph.neighbours.push_back(other);
-        }
-      }
-    }
-    std::sort(graph.neighbours.begin() + static_cast<std::ptrdiff_t>(first),
-              graph.neighbours.end());
+    const std::vector<std::int32_t>& found = neighbours[static_cast<std::size_t>(box)];
+    graph.neighbours.insert(graph.neighbours.end(), found.begin(), found.end());
     graph.neighbour_begin.push_back(static_cast<std::int64_t>(graph.neighbours.size()));
     graph.coordinates.insert(graph.coordinates.end(), boxes.center(box),
                              boxes.center(box) + boxes.axes());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fbpinn/border.hpp"
+#include "fbpinn/numbers.hpp"
 #include "fbpinn/orthonormal_block.hpp"
 #include "sparse/block_cholesky.hpp"
 #include "sparse/block_graph.hpp"
@@ -21,9 +22,9 @@ namespace shardsolve::fbpinn {
 struct RowLists {
   std::int64_t rows = 0;
   std::vector<std::int64_t> begin;  ///< of each box's slots; boxes + 1
-  std::vector<std::int32_t> row;    ///< of each slot, ascending in each box
+  Numbers<std::int32_t> row;        ///< of each slot, ascending in each box
   std::vector<std::int64_t> by_row_begin;
-  std::vector<std::int32_t> by_row;  ///< slots by row and then box
+  Numbers<std::int32_t> by_row;  ///< slots by row and then box
 
   std::int64_t boxes() const { return static_cast<std::int64_t>(begin.size()) - 1; }
   std::int64_t slots() const { return static_cast<std::int64_t>(row.size()); }
@@ -33,13 +34,12 @@ struct RowLists {
         static_cast<std::size_t>(begin[static_cast<std::size_t>(box) + 1] -
                                  begin[static_cast<std::size_t>(box)]));
   }
-  /// Fills by_row from the rest.
-  void sort_by_row();
 };
 
 /// Boxes that share a row are neighbours; `sizes` columns each.
 sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
-                            std::vector<std::int64_t> sizes);
+                            std::vector<std::int64_t> sizes,
+                            const sparse::ForEach& each = sparse::one_by_one);
 
 /// minimise ||Q y + C z - b|| for Q of orthonormal blocks, each on the rows of its box. How it is
 /// solved is the same wherever the blocks lie; what takes the time is done there.

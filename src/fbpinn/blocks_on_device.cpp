@@ -101,7 +101,8 @@ class FactorOnDevices final : public BlockSystem::Gram {
 }  // namespace devices
 
 BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
-                               const DevicePlacement& placement, double max_factor_bytes)
+                               const DevicePlacement& placement, const DeviceSlots& slots,
+                               double max_factor_bytes)
     : BlockSystem(geometry.lists),
       rank_(rank),
       geometry_(geometry),
@@ -111,11 +112,13 @@ BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometr
       kernels_(rank.kernels<runtime::BoxKernels>()),
       max_factor_bytes_(max_factor_bytes),
       begin_(devices::begins_of(geometry.lists, held_)),
-      is_finite_(held_.size(), 1) {
+      is_finite_(held_.size(), 1),
+      slots_begin_(slots.begin) {
   const RowLists& lists = geometry.lists;
   const std::int64_t columns = geometry.fields * mlp.features();
   const auto boxes = static_cast<std::int64_t>(held_.size());
   std::vector<std::int32_t> rows;
+  rows.reserve(static_cast<std::size_t>(begin_.back()));
   for (const std::int32_t box : held_) {
     const auto of_box = lists.rows_of(box);
     rows.insert(rows.end(), of_box.begin(), of_box.end());
@@ -133,36 +136,21 @@ BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometr
   own_ = blocks_;
   own_.boxes = static_cast<std::int64_t>(own_boxes().size());
   own_.slots = begin_[own_boxes().size()];
-  // Slots in the order of the tables; of a row they stay in the order of boxes.
-  std::vector<std::int32_t> in_table(static_cast<std::size_t>(lists.slots()));
-  std::int32_t next = 0;
-  for (const auto& of_rank : placement.boxes.owned) {
-    slots_begin_.push_back(next);
-    for (const std::int32_t box : of_rank) {
-      for (std::int64_t slot = lists.begin[static_cast<std::size_t>(box)];
-           slot < lists.begin[static_cast<std::size_t>(box) + 1]; ++slot) {
-        in_table[static_cast<std::size_t>(slot)] = next++;
-      }
-    }
-  }
-  slots_begin_.push_back(next);
-  std::vector<std::int32_t> by_row;
-  for (const std::int32_t slot : lists.by_row) {
-    by_row.push_back(in_table[static_cast<std::size_t>(slot)]);
-  }
   by_row_begin_ = devices::upload(rank, lists.by_row_begin);
-  by_row_ = devices::upload(rank, by_row);
+  by_row_ = devices::upload(rank, slots.by_row);
   slots_ = devices::memory_for<double>(rank, lists.slots());
   of_rows_ = devices::memory_for<double>(rank, lists.rows);
   of_columns_ = devices::memory_for<double>(rank, lists.boxes() * columns);
 }
 
 auto BlocksOnDevice::by_kernels(std::span<const double> hidden_weights,
-                                std::span<const double> derivatives) -> MakeRows {
+                                const Derivatives& derivatives) -> MakeRows {
   const runtime::BoxNetworks networks = devices::upload_networks(
       rank_, geometry_.boxes, held_, mlp_, geometry_.set, geometry_.fields, hidden_weights);
   const runtime::BoxPoints points = devices::upload_points(rank_, geometry_.boxes, geometry_.at);
-  const double* const by_jets = devices::upload(rank_, derivatives);
+  const double* const by_jets = derivatives.on_devices == nullptr
+                                    ? devices::upload(rank_, derivatives.on_host)
+                                    : derivatives.on_devices->of(rank_.index());
   std::vector<runtime::BoxRun> runs = devices::runs_of(geometry_, held_, begin_);
   const runtime::BoxRun* const there = devices::upload(rank_, runs);
   return [this, networks, points, by_jets, runs = std::move(runs), there](
@@ -204,11 +192,11 @@ auto BlocksOnDevice::by_workers(std::span<const double> hidden_weights,
   };
 }
 
-void BlocksOnDevice::make(std::span<const double> hidden_weights,
-                          std::span<const double> derivatives, double rank_tolerance,
-                          const sparse::Workers& workers) {
-  const MakeRows make_rows = mlp_.own == nullptr ? by_kernels(hidden_weights, derivatives)
-                                                 : by_workers(hidden_weights, derivatives, workers);
+void BlocksOnDevice::make(std::span<const double> hidden_weights, const Derivatives& derivatives,
+                          double rank_tolerance, const sparse::Workers& workers) {
+  const MakeRows make_rows = mlp_.own == nullptr
+                                 ? by_kernels(hidden_weights, derivatives)
+                                 : by_workers(hidden_weights, derivatives.on_host, workers);
   double* const rows =
       devices::memory_for<double>(rank_, devices::largest_part(begin_, blocks_.columns));
   for (std::int64_t first = 0; first < blocks_.boxes;) {
@@ -222,7 +210,8 @@ void BlocksOnDevice::make(std::span<const double> hidden_weights,
   agree_on_ranks();
   const auto bad = std::find(ranks_.begin(), ranks_.end(), devices::nonfinite_rank);
   if (bad != ranks_.end()) {
-    refuse_nonfinite_units(geometry_, mlp_, hidden_weights, derivatives, bad - ranks_.begin());
+    refuse_nonfinite_units(geometry_, mlp_, hidden_weights, derivatives.on_host,
+                           bad - ranks_.begin());
   }
 }
 

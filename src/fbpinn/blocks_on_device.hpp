@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fbpinn/block_system.hpp"
+#include "fbpinn/derivatives.hpp"
 #include "fbpinn/device_placement.hpp"
 #include "fbpinn/training_geometry.hpp"
 #include "mesh/rank.hpp"
@@ -23,11 +24,12 @@ class BlocksOnDevice final : public BlockSystem {
  public:
   /// The arguments must outlive it. `max_factor_bytes`: what features leave of the memory.
   BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometry, const Mlp& mlp,
-                 const DevicePlacement& placement, double max_factor_bytes);
+                 const DevicePlacement& placement, const DeviceSlots& slots,
+                 double max_factor_bytes);
 
   /// Features of each box at its points, as rows, made orthonormal. Rows of the caller's own units
   /// are made by the workers and brought to the device.
-  void make(std::span<const double> hidden_weights, std::span<const double> derivatives,
+  void make(std::span<const double> hidden_weights, const Derivatives& derivatives,
             double rank_tolerance, const sparse::Workers& workers);
 
   std::vector<std::int64_t> ranks() const override { return ranks_; }
@@ -47,7 +49,7 @@ class BlocksOnDevice final : public BlockSystem {
  private:
   /// Of consecutive boxes of those that the rank has, from one on, to the device.
   using MakeRows = std::function<void(std::int64_t first, std::int64_t end, double* rows)>;
-  MakeRows by_kernels(std::span<const double> hidden_weights, std::span<const double> derivatives);
+  MakeRows by_kernels(std::span<const double> hidden_weights, const Derivatives& derivatives);
   MakeRows by_workers(std::span<const double> hidden_weights, std::span<const double> derivatives,
                       const sparse::Workers& workers);
   void agree_on_ranks();
@@ -73,7 +75,7 @@ class BlocksOnDevice final : public BlockSystem {
   std::vector<char> is_finite_;  ///< of the boxes that the rank has, whose rows the host makes
   std::vector<std::int64_t> ranks_;
   // Tables have the numbers of rank after rank, of each its own boxes'.
-  std::vector<std::int64_t> slots_begin_;
+  const std::vector<std::int64_t>& slots_begin_;
   std::vector<std::int64_t> columns_begin_;
   // Of rows and slots, on the device.
   const std::int64_t* by_row_begin_ = nullptr;

@@ -25,4 +25,10 @@ inline std::int64_t points_of_call(std::int64_t forced, std::int64_t numbers) {
   return row->points;
 }
 
+/// Of a call on a GPU: so many that the call itself costs little, and few sizes are compiled.
+inline std::int64_t points_of_device_call(std::int64_t forced) {
+  constexpr std::int64_t points = std::int64_t{1} << 17U;
+  return forced > 0 ? forced : points;
+}
+
 }  // namespace shardsolve::fbpinn

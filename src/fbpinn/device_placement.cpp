@@ -1,10 +1,12 @@
 #include "fbpinn/device_placement.hpp"
 
+#include "fbpinn/lists.hpp"
 #include "sparse/front_schedule.hpp"
 #include "sparse/fronts_on_devices.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 
 namespace shardsolve::fbpinn {
 namespace devices {
@@ -54,6 +56,37 @@ DevicePlacement place_on_devices(const sparse::EliminationTree& tree, std::int64
   placement.boxes = place_boxes(tree, placement.fronts, ranks);
   placement.joint_fronts = joint_fronts;
   return placement;
+}
+
+DeviceSlots slots_on_devices(const DeviceBoxes& boxes, const RowLists& lists,
+                             const sparse::ForEach& each) {
+  DeviceSlots result;
+  std::vector<std::int64_t> first(static_cast<std::size_t>(lists.boxes()));
+  std::int64_t next = 0;
+  for (const auto& of_rank : boxes.owned) {
+    result.begin.push_back(next);
+    for (const std::int32_t box : of_rank) {
+      first[static_cast<std::size_t>(box)] = next;
+      next += static_cast<std::int64_t>(lists.rows_of(box).size());
+    }
+  }
+  result.begin.push_back(next);
+  Numbers<std::int32_t> in_table(static_cast<std::size_t>(lists.slots()));
+  each_range(lists.boxes(), each, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t box = begin; box < end; ++box) {
+      const auto at = static_cast<std::size_t>(box);
+      std::iota(in_table.begin() + lists.begin[at], in_table.begin() + lists.begin[at + 1],
+                static_cast<std::int32_t>(first[at]));
+    }
+  });
+  result.by_row.resize(lists.by_row.size());
+  each_range(lists.slots(), each, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      result.by_row[at] = in_table[static_cast<std::size_t>(lists.by_row[at])];
+    }
+  });
+  return result;
 }
 
 LinearStepMemory device_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,

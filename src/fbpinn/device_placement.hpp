@@ -4,6 +4,7 @@
 #include "fbpinn/block_system.hpp"
 #include "fbpinn/device_boxes.hpp"
 #include "fbpinn/linear_step.hpp"
+#include "fbpinn/numbers.hpp"
 #include "fbpinn/training_geometry.hpp"
 #include "sparse/elimination_tree.hpp"
 #include "sparse/front_placement.hpp"
@@ -23,6 +24,14 @@ struct DevicePlacement {
 };
 DevicePlacement place_on_devices(const sparse::EliminationTree& tree, std::int64_t ranks,
                                  const sparse::JointFronts& joint_fronts);
+
+/// Slots in tables that have those of rank after rank, of each its own boxes'. The same for all.
+struct DeviceSlots {
+  std::vector<std::int64_t> begin;  ///< of each rank's; ranks + 1
+  Numbers<std::int32_t> by_row;     ///< as RowLists has them, in this order; of a row by box
+};
+DeviceSlots slots_on_devices(const DeviceBoxes& boxes, const RowLists& lists,
+                             const sparse::ForEach& each);
 
 /// What a linear step takes of the memory of a device, of the one that needs most; `available`
 /// bytes are there.

@@ -18,8 +18,8 @@ template <class T>
 const T* upload(mesh::Rank& rank, std::span<const T> values) {
   return rank.upload(rank.update(), values.data(), static_cast<std::int64_t>(values.size()));
 }
-template <class T>
-const T* upload(mesh::Rank& rank, const std::vector<T>& values) {
+template <class T, class Allocator>
+const T* upload(mesh::Rank& rank, const std::vector<T, Allocator>& values) {
   return upload(rank, std::span<const T>(values));
 }
 

@@ -28,7 +28,8 @@ struct Between {
   std::int64_t in_strips = 0;
 };
 
-Between between_points_of(const Problem& problem, const TrainingGeometry& geometry) {
+Between between_points_of(const Problem& problem, const TrainingGeometry& geometry,
+                          const sparse::ForEach& each) {
   constexpr std::int64_t fewest = 2000;
   constexpr std::int64_t share = 16;
   const int axes = geometry.set.axes();
@@ -42,7 +43,7 @@ Between between_points_of(const Problem& problem, const TrainingGeometry& geomet
     PointsBetween found =
         points_between(geometry.boxes, geometry.at.pairs,
                        {geometry.points.data(), segment.first_point, segment.points},
-                       std::max(fewest, segment.points / share));
+                       std::max(fewest, segment.points / share), each);
     if (found.points.empty()) {
       continue;
     }
@@ -107,7 +108,7 @@ void hold_out(const TrainingGeometry& geometry, std::int64_t chunk, const sparse
   using namespace held_out;
   const Timer timer(result.times.held_out);
   const Problem& problem = result.problem;
-  const Between between = between_points_of(problem, geometry);
+  const Between between = between_points_of(problem, geometry, workers.each);
   if (!between.points.empty()) {
     const PointGeometry there(geometry.boxes, geometry.set, geometry.fields, between.points,
                               between.shapes, workers);

@@ -1,21 +1,92 @@
 #include "fbpinn/lattice.hpp"
 
+#include "fbpinn/lists.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace shardsolve::fbpinn {
+namespace {
 
-Lattice::Lattice(const double* points, std::int64_t count, int axes)
+/// A table of numbers that are not NaN, each once: of a lattice they are few, however many points
+/// it has.
+class DistinctNumbers {
+ public:
+  void insert(double number) {
+    number += 0.0;  // -0 is 0
+    if (!is_free(last_) && places_[last_].number == number) {
+      return;
+    }
+    last_ = place_of(number);
+    if (is_free(last_)) {
+      places_[last_] = {number, true};
+      if (++count_ > places_.size() / 2) {
+        grow();
+      }
+    }
+  }
+  std::vector<double> sorted() const {
+    std::vector<double> numbers;
+    for (const Place& place : places_) {
+      if (place.is_taken) {
+        numbers.push_back(place.number);
+      }
+    }
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+  }
+
+ private:
+  struct Place {
+    double number = 0.0;
+    bool is_taken = false;
+  };
+
+  bool is_free(std::size_t place) const { return !places_[place].is_taken; }
+  /// Where it is, or would be.
+  std::size_t place_of(double number) const {
+    const std::size_t mask = places_.size() - 1;
+    std::size_t place = (std::bit_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15U >> 32U) & mask;
+    while (!is_free(place) && places_[place].number != number) {
+      place = (place + 1) & mask;
+    }
+    return place;
+  }
+  void grow() {
+    const std::vector<Place> before = std::move(places_);
+    places_.assign(2 * before.size(), {});
+    for (const Place& place : before) {
+      if (place.is_taken) {
+        last_ = place_of(place.number);
+        places_[last_] = place;
+      }
+    }
+  }
+
+  std::vector<Place> places_ = std::vector<Place>(4096);  // a power of 2
+  std::size_t count_ = 0;
+  std::size_t last_ = 0;
+};
+
+}  // namespace
+
+Lattice::Lattice(const double* points, std::int64_t count, int axes, const sparse::ForEach& each)
     : points_(points), axes_(axes) {
+  std::vector<std::vector<double>> along_all(static_cast<std::size_t>(axes));
+  each(axes, [&](std::int64_t axis) {
+    DistinctNumbers distinct;
+    for (std::int64_t p = 0; p < count; ++p) {
+      distinct.insert(points[p * axes + axis]);
+    }
+    along_all[static_cast<std::size_t>(axis)] = distinct.sorted();
+  });
   double places = 1.0;
   for (int axis = 0; axis < axes; ++axis) {
-    std::vector<double> along;
-    for (std::int64_t p = 0; p < count; ++p) {
-      along.push_back(points[p * axes + axis]);
-    }
-    std::sort(along.begin(), along.end());
-    along.erase(std::unique(along.begin(), along.end()), along.end());
+    std::vector<double>& along = along_all[static_cast<std::size_t>(axis)];
     if (along.size() > 1) {
       free_.push_back(axis);
       places *= static_cast<double>(along.size());
@@ -31,10 +102,21 @@ Lattice::Lattice(const double* points, std::int64_t count, int axes)
   if (places > max_places) {
     return;
   }
-  for (std::int64_t p = 0; p < count; ++p) {
-    places_.push_back({key_of(at(p)), static_cast<std::int32_t>(p)});
+  places_.resize(static_cast<std::size_t>(count));
+  each_range(count, each, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t p = first; p < last; ++p) {
+      places_[static_cast<std::size_t>(p)] = {key_of(at(p)), static_cast<std::int32_t>(p)};
+    }
+  });
+  if (places <= 4.0 * static_cast<double>(count)) {
+    table_.assign(static_cast<std::size_t>(places), -1);
+    for (auto place = places_.rbegin(); place != places_.rend(); ++place) {
+      table_[static_cast<std::size_t>(place->key)] = place->point;  // the first one remains
+    }
+    places_.clear();
+  } else {
+    std::sort(places_.begin(), places_.end());
   }
-  std::sort(places_.begin(), places_.end());
   constexpr std::int64_t looked_at = 256;
   std::int64_t seen = 0;
   std::int64_t with_neighbour = 0;
@@ -78,6 +160,9 @@ std::int64_t Lattice::next(std::int64_t p, unsigned mask) const {
     }
   }
   const std::uint64_t key = key_of(place);
+  if (!table_.empty()) {
+    return table_[static_cast<std::size_t>(key)];
+  }
   const auto found = std::lower_bound(places_.begin(), places_.end(), Place{key, 0});
   return found != places_.end() && found->key == key ? found->point : -1;
 }

@@ -1,6 +1,8 @@
 /// Points whose coordinates repeat each other: all or some of a lattice's.
 #pragma once
 
+#include "sparse/workers.hpp"
+
 #include <shardsolve/jet_set.hpp>
 
 #include <array>
@@ -13,7 +15,8 @@ namespace shardsolve::fbpinn {
 class Lattice {
  public:
   /// `points`: count x axes numbers.
-  Lattice(const double* points, std::int64_t count, int axes);
+  Lattice(const double* points, std::int64_t count, int axes,
+          const sparse::ForEach& each = sparse::one_by_one);
 
   /// Axes along which there is more than one coordinate.
   const std::vector<int>& free_axes() const { return free_; }
@@ -30,7 +33,9 @@ class Lattice {
   struct Place {
     std::uint64_t key;
     std::int32_t point;
-    bool operator<(const Place& other) const { return key < other.key; }
+    bool operator<(const Place& other) const {
+      return key != other.key ? key < other.key : point < other.point;
+    }
   };
   std::array<std::int32_t, max_axes> at(std::int64_t p) const;
   std::uint64_t key_of(const std::array<std::int32_t, max_axes>& at) const;
@@ -40,7 +45,8 @@ class Lattice {
   std::vector<int> free_;
   std::vector<std::vector<double>> along_;  // of each free axis
   std::vector<unsigned> cells_;             // masks, those of most axes first
-  std::vector<Place> places_;               // by key
+  std::vector<Place> places_;               // by key; or in place of them, where most are taken,
+  std::vector<std::int32_t> table_;         // the point of each key, or -1
   bool is_one_ = false;
 };
 

@@ -74,10 +74,10 @@ class Training {
 
   void train() {
     make_geometry();
-    require_conditions(problem_, *geometry_);
+    require_conditions(problem_, *geometry_, workers_.each);
     State now = first_state();
     now.rows = residual_at(now.v, now.coefficients, true, false);
-    require_derivatives(problem_, *geometry_, now.rows);
+    require_derivatives(problem_, *geometry_, now.rows, workers_);
     result_.is_linear = is_linear(now);
     result_.zero_loss = now.rows.loss();
     if (begins_elsewhere()) {
@@ -214,15 +214,15 @@ class Training {
     }
     const PointwiseRows other = residual_at(other_jets(jets_count()), coefficients, true, true);
     require_coefficients_to_matter(problem_, *geometry_, at.rows, other);
-    return are_nearly_equal(at.rows.derivatives, other.derivatives) &&
+    return have_equal_derivatives(at.rows, other, workers_) &&
            are_nearly_equal(at.rows.by_coefficients, other.by_coefficients);
   }
 
   bool is_linear_at_fixed_coefficients(const State& at) {
     return !at.coefficients.empty() &&
-           are_nearly_equal(
-               at.rows.derivatives,
-               residual_at(other_jets(jets_count()), at.coefficients, true, true).derivatives);
+           have_equal_derivatives(
+               at.rows, residual_at(other_jets(jets_count()), at.coefficients, true, true),
+               workers_);
   }
 
   /// The change of everything; that of the last layers is found as the difference of new ones if
@@ -230,10 +230,10 @@ class Training {
   LinearStep solve(const State& now) {
     std::vector<double> residual = now.rows.residual;
     if (anew_) {
-      subtract_linear_part(*geometry_, now.rows.derivatives, now.v, residual);
+      subtract_linear_part(*geometry_, now.rows, now.v, workers_, residual);
     }
     LinearStep step =
-        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, now.rows.derivatives,
+        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, now.rows.by_jets(),
                     now.rows.by_coefficients, residual, rank_tolerance_, workers_, solver());
     add_times(step);
     result_.costs = told(step.dense, step.band, step.nested_dissection);
@@ -293,12 +293,12 @@ class Training {
     State best;
     best.coefficients = std::move(coefficients);
     best.rows = residual_at(from.v, best.coefficients, true, true);
-    if (!std::isfinite(best.rows.loss()) || !are_finite(best.rows.derivatives)) {
+    if (!std::isfinite(best.rows.loss()) || !have_finite_derivatives(best.rows, workers_)) {
       return std::nullopt;
     }
-    subtract_linear_part(*geometry_, best.rows.derivatives, from.v, best.rows.residual);
+    subtract_linear_part(*geometry_, best.rows, from.v, workers_, best.rows.residual);
     LinearStep step =
-        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, best.rows.derivatives, {},
+        linear_step(*geometry_, problem_.mlp(), result_.hidden_weights, best.rows.by_jets(), {},
                     best.rows.residual, rank_tolerance_, workers_, solver());
     add_times(step);
     if (!step.is_factored) {

@@ -156,7 +156,7 @@ class Descent {
         jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_.set, problem_.fields(),
                          geometry_.at, at.hidden, at.last, workers_);
     return pointwise_rows(problem_, problem_.terms(), geometry_, v, at.coefficients, true, true,
-                          options_.start.chunk, workers_);
+                          options_.start.chunk, workers_, DerivativesAt::host);
   }
 
   BlockJacobian make_jacobian() {

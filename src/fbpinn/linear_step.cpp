@@ -60,9 +60,10 @@ struct Elimination {
   sparse::BlockGraph graph;
   sparse::EliminationTree tree;
 };
-Elimination elimination_of(const TrainingGeometry& geometry, std::vector<std::int64_t> columns) {
+Elimination elimination_of(const TrainingGeometry& geometry, std::vector<std::int64_t> columns,
+                           const sparse::ForEach& each) {
   Elimination result;
-  result.graph = graph_of(geometry.boxes, geometry.lists, std::move(columns));
+  result.graph = graph_of(geometry.boxes, geometry.lists, std::move(columns), each);
   result.tree = sparse::nested_dissection(result.graph);
   return result;
 }
@@ -143,7 +144,7 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
 }  // namespace
 
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
-                       std::span<const double> hidden_weights, std::span<const double> derivatives,
+                       std::span<const double> hidden_weights, const Derivatives& derivatives,
                        std::span<const double> by_coefficients, std::span<const double> residual,
                        double rank_tolerance, const sparse::Workers& workers,
                        const LinearSolver& solver) {
@@ -156,24 +157,34 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   {
     const Timer timer(step.order_seconds);
     elimination = elimination_of(
-        geometry, std::vector<std::int64_t>(static_cast<std::size_t>(boxes), columns_of_box));
+        geometry, std::vector<std::int64_t>(static_cast<std::size_t>(boxes), columns_of_box),
+        workers.each);
   }
   if (workers.devices != nullptr) {
     const std::int64_t ranks = workers.devices->ranks();
     const DevicePlacement placement =
         place_on_devices(elimination.tree, ranks, workers.joint_fronts);
+    DeviceSlots slots;
+    {
+      const Timer timer(step.order_seconds);
+      slots = slots_on_devices(placement.boxes, geometry.lists, workers.each);
+    }
     const double available =
         least_of_processes(workers, static_cast<double>(workers.devices->state().available_memory(
                                         std::numeric_limits<std::int64_t>::max())));
-    const LinearStepMemory memory =
+    LinearStepMemory memory =
         device_memory(geometry, columns_of_box, elimination.tree, placement, available);
+    if (derivatives.on_devices != nullptr) {  // they have their memory already
+      memory.features -= 8.0 * static_cast<double>(geometry.derivatives);
+    }
     step.is_by_cg =
         choose_cg(memory, boxes, ranks == 1 ? "the GPU's" : "each GPU's", solver.method);
     const double taken = memory.features + (step.is_by_cg ? 0.0 : memory.factor);
     on_device(workers, taken, [&](mesh::Rank& rank) {
       const sparse::Workers inside = in_program(workers, rank);
       LinearStep mine = step;
-      BlocksOnDevice system(rank, geometry, mlp, placement, memory.available - memory.features);
+      BlocksOnDevice system(rank, geometry, mlp, placement, slots,
+                            memory.available - memory.features);
       {
         const Timer timer(mine.rows_seconds);
         system.make(hidden_weights, derivatives, rank_tolerance, inside);
@@ -191,7 +202,8 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   BlocksOnHost system(geometry.lists);
   {
     const Timer timer(step.rows_seconds);
-    make_blocks(geometry, mlp, hidden_weights, derivatives, rank_tolerance, workers, system);
+    make_blocks(geometry, mlp, hidden_weights, derivatives.on_host, rank_tolerance, workers,
+                system);
   }
   finish(system, geometry, std::move(elimination), false, by_coefficients, residual, rank_tolerance,
          workers, solver, step);

@@ -1,6 +1,7 @@
 /// The change of all last layers that makes a linearised residual least.
 #pragma once
 
+#include "fbpinn/derivatives.hpp"
 #include "fbpinn/training_geometry.hpp"
 #include "sparse/elimination_tree.hpp"
 
@@ -55,11 +56,12 @@ struct LinearStep {
   double solve_seconds = 0.0;
 };
 
-/// `hidden_weights`: Mlp::weights() numbers a box. `derivatives`: geometry.derivatives numbers.
+/// `hidden_weights`: Mlp::weights() numbers a box. `derivatives`: geometry.derivatives numbers, on
+/// the host or, if the units are not the caller's own, in the memory of the workers' devices.
 /// `by_coefficients`: C, geometry.rows numbers for each coefficient, column-major; may be empty.
 /// `residual`: geometry.rows numbers. The same bits whoever the workers are.
 LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
-                       std::span<const double> hidden_weights, std::span<const double> derivatives,
+                       std::span<const double> hidden_weights, const Derivatives& derivatives,
                        std::span<const double> by_coefficients, std::span<const double> residual,
                        double rank_tolerance, const sparse::Workers& workers,
                        const LinearSolver& solver = {});

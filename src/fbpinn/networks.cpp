@@ -23,7 +23,7 @@ PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const doubl
                               std::int64_t count, std::int64_t first_number,
                               const sparse::Workers& workers) {
   workers.enter("windows");
-  PointsInBoxes at{points, find_pairs(boxes, points, count, first_number), {}};
+  PointsInBoxes at{points, find_pairs(boxes, points, count, first_number, workers.each), {}};
   at.inverse_sums.resize(static_cast<std::size_t>(boxes.levels() * count * set.size()));
   each_piece_of_points(count, workers.each, [&](std::int64_t first, std::int64_t last) {
     inverse_window_sums(boxes, set, at.pairs, points, first, last, at.inverse_sums.data());

@@ -1,6 +1,7 @@
 /// The sum of all boxes' networks at many points.
 #pragma once
 
+#include "fbpinn/numbers.hpp"
 #include "fbpinn/pairs.hpp"
 #include "sparse/workers.hpp"
 
@@ -16,7 +17,7 @@ namespace shardsolve::fbpinn {
 struct PointsInBoxes {
   const double* points = nullptr;
   Pairs pairs;
-  std::vector<double> inverse_sums;  ///< levels x points x set.size()
+  Numbers<double> inverse_sums;  ///< levels x points x set.size()
 };
 PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const double* points,
                               std::int64_t count, std::int64_t first_number,

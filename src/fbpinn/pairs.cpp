@@ -1,5 +1,7 @@
 #include "fbpinn/pairs.hpp"
 
+#include "fbpinn/lists.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -9,7 +11,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace shardsolve::fbpinn {
 namespace {
@@ -24,17 +29,21 @@ namespace {
 /// Points sorted into the cells of a grid, so that a box looks at those near it.
 class Cells {
  public:
-  Cells(const Boxes& boxes, const double* points, std::int64_t count)
+  Cells(const Boxes& boxes, const double* points, std::int64_t count, const sparse::ForEach& each)
       : axes_(boxes.axes()), points_(points) {
     choose_grid(boxes, count);
     begin_.assign(static_cast<std::size_t>(cells_) + 1, 0);
     std::vector<std::int64_t> cell_of(static_cast<std::size_t>(count));
-    for (std::int64_t p = 0; p < count; ++p) {
-      std::int64_t cell = 0;
-      for (int axis = 0; axis < axes_; ++axis) {
-        cell = cell * along_[axis] + place(axis, points[p * axes_ + axis]);
+    each_range(count, each, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t p = first; p < last; ++p) {
+        std::int64_t cell = 0;
+        for (int axis = 0; axis < axes_; ++axis) {
+          cell = cell * along_[axis] + place(axis, points[p * axes_ + axis]);
+        }
+        cell_of[static_cast<std::size_t>(p)] = cell;
       }
-      cell_of[static_cast<std::size_t>(p)] = cell;
+    });
+    for (const std::int64_t cell : cell_of) {
       ++begin_[static_cast<std::size_t>(cell) + 1];
     }
     for (std::size_t cell = 0; cell < static_cast<std::size_t>(cells_); ++cell) {
@@ -49,7 +58,7 @@ class Cells {
   }
 
   /// Appends the points inside a box, ascending.
-  void collect(const double* center, const double* half_width,
+  void collect(const double* center, const double* half_width, AscendingSorter& sorter,
                std::vector<std::int32_t>& found) const {
     std::array<std::int64_t, max_axes> first{};
     std::array<std::int64_t, max_axes> last{};
@@ -81,7 +90,7 @@ class Cells {
       }
       ++at[axis];
     }
-    std::sort(found.begin() + static_cast<std::ptrdiff_t>(before), found.end());
+    sorter.sort(std::span(found).subspan(before));
   }
 
  private:
@@ -136,96 +145,122 @@ class Cells {
 };
 
 void require_finite_points(const double* points, std::int64_t count, int axes,
-                           std::int64_t first_number) {
+                           std::int64_t first_number, const sparse::ForEach& each) {
   constexpr std::int64_t max_points = std::numeric_limits<std::int32_t>::max();
   if (count < 0 || count > max_points) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("{} points given; 0 to {} are accepted", count, max_points));
   }
-  for (std::int64_t p = 0; p < count; ++p) {
-    for (int axis = 0; axis < axes; ++axis) {
-      if (!std::isfinite(points[p * axes + axis])) {
-        refuse_point(points + p * axes, axes, first_number + p,
-                     "is not finite; give finite coordinates");
-      }
-    }
+  const std::int64_t bad = find_first(count, each, [&](std::int64_t p) {
+    return !std::all_of(points + p * axes, points + (p + 1) * axes,
+                        [](double x) { return std::isfinite(x); });
+  });
+  if (bad >= 0) {
+    refuse_point(points + bad * axes, axes, first_number + bad,
+                 "is not finite; give finite coordinates");
   }
 }
 
-/// Whether all levels have a box that the point is well inside of.
-void require_covered(const Boxes& boxes, const Pairs& pairs, const double* points,
-                     std::int64_t first_number) {
+/// The first level without a box that a point is well inside of; -1 if there is none.
+std::int64_t level_that_lacks(const Boxes& boxes, const Pairs& pairs, const double* points,
+                              std::int64_t p) {
   constexpr double margin = 1e-4;
   const int axes = boxes.axes();
-  std::vector<char> covered(static_cast<std::size_t>(boxes.levels()));
-  for (std::int64_t p = 0; p < pairs.points; ++p) {
-    std::fill(covered.begin(), covered.end(), 0);
-    int missing = boxes.levels();
-    for (const std::int32_t pair : pairs.pairs_of(p)) {
+  for (std::int64_t level = 0; level < boxes.levels(); ++level) {
+    const auto of_point = pairs.pairs_of(p);
+    const bool is_covered = std::any_of(of_point.begin(), of_point.end(), [&](std::int32_t pair) {
       const std::int64_t box = pairs.box[static_cast<std::size_t>(pair)];
-      char& is_covered = covered[static_cast<std::size_t>(boxes.level(box))];
-      bool is_well_inside = is_covered == 0;
+      bool is_well_inside = boxes.level(box) == level;
       for (int axis = 0; axis < axes && is_well_inside; ++axis) {
         is_well_inside = std::abs(points[p * axes + axis] - boxes.center(box)[axis]) <
                          (1.0 - margin) * boxes.half_width(box)[axis];
       }
-      if (is_well_inside) {
-        is_covered = 1;
-        --missing;
-      }
-    }
-    if (missing > 0) {
-      const auto level = std::find(covered.begin(), covered.end(), 0) - covered.begin();
-      const std::string of_level =
-          boxes.levels() > 1 ? fmt::format(" of level {}", level) : std::string();
-      refuse_point(
-          points + p * axes, axes, first_number + p,
-          fmt::format("lies {} box{}: all windows are 0 there. Make the boxes overlap "
-                      "more, add one there, or leave the point out",
-                      pairs.pairs_of(p).empty() ? "outside of every" : "at the very edge of every",
-                      of_level));
+      return is_well_inside;
+    });
+    if (!is_covered) {
+      return level;
     }
   }
+  return -1;
+}
+
+/// Whether all levels have a box that each point is well inside of.
+void require_covered(const Boxes& boxes, const Pairs& pairs, const double* points,
+                     std::int64_t first_number, const sparse::ForEach& each) {
+  const std::int64_t bad = find_first(pairs.points, each, [&](std::int64_t p) {
+    return level_that_lacks(boxes, pairs, points, p) >= 0;
+  });
+  if (bad < 0) {
+    return;
+  }
+  const int axes = boxes.axes();
+  const std::string of_level =
+      boxes.levels() > 1 ? fmt::format(" of level {}", level_that_lacks(boxes, pairs, points, bad))
+                         : std::string();
+  refuse_point(
+      points + bad * axes, axes, first_number + bad,
+      fmt::format("lies {} box{}: all windows are 0 there. Make the boxes overlap "
+                  "more, add one there, or leave the point out",
+                  pairs.pairs_of(bad).empty() ? "outside of every" : "at the very edge of every",
+                  of_level));
+}
+
+/// The points of all boxes, and which box each pair is of.
+void collect_all(const Boxes& boxes, const Cells& cells, const sparse::ForEach& each,
+                 Pairs& pairs) {
+  constexpr std::int64_t at_a_time = 64;  // boxes
+  const std::int64_t pieces = (boxes.count() + at_a_time - 1) / at_a_time;
+  std::vector<std::vector<std::int32_t>> found(static_cast<std::size_t>(pieces));
+  pairs.box_begin.assign(static_cast<std::size_t>(boxes.count()) + 1, 0);
+  const auto range_of_piece = [&](std::int64_t piece) {
+    return std::pair(piece * at_a_time, std::min(boxes.count(), (piece + 1) * at_a_time));
+  };
+  each(pieces, [&](std::int64_t piece) {
+    const auto [first, last] = range_of_piece(piece);
+    std::vector<std::int32_t>& mine = found[static_cast<std::size_t>(piece)];
+    AscendingSorter sorter;
+    for (std::int64_t box = first; box < last; ++box) {
+      const std::size_t before = mine.size();
+      cells.collect(boxes.center(box), boxes.half_width(box), sorter, mine);
+      pairs.box_begin[static_cast<std::size_t>(box) + 1] =
+          static_cast<std::int64_t>(mine.size() - before);
+    }
+  });
+  for (std::size_t box = 0; box < static_cast<std::size_t>(boxes.count()); ++box) {
+    pairs.box_begin[box + 1] += pairs.box_begin[box];
+  }
+  if (pairs.box_begin.back() > std::numeric_limits<std::int32_t>::max()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} pairs of a point and a box around it; up to {} are accepted: use "
+                            "fewer points or boxes that overlap less",
+                            pairs.box_begin.back(), std::numeric_limits<std::int32_t>::max()));
+  }
+  pairs.point.resize(static_cast<std::size_t>(pairs.box_begin.back()));
+  pairs.box.resize(pairs.point.size());
+  each(pieces, [&](std::int64_t piece) {
+    const auto [first, last] = range_of_piece(piece);
+    const std::vector<std::int32_t>& mine = found[static_cast<std::size_t>(piece)];
+    std::copy(mine.begin(), mine.end(), pairs.point.begin() + pairs.box_begin[first]);
+    for (std::int64_t box = first; box < last; ++box) {
+      std::fill(pairs.box.begin() + pairs.box_begin[box],
+                pairs.box.begin() + pairs.box_begin[box + 1], static_cast<std::int32_t>(box));
+    }
+  });
 }
 
 }  // namespace
 
 Pairs find_pairs(const Boxes& boxes, const double* points, std::int64_t count,
-                 std::int64_t first_number) {
-  require_finite_points(points, count, boxes.axes(), first_number);
+                 std::int64_t first_number, const sparse::ForEach& each) {
+  require_finite_points(points, count, boxes.axes(), first_number, each);
   Pairs pairs;
   pairs.boxes = boxes.count();
   pairs.points = count;
-  const Cells cells(boxes, points, count);
-  pairs.box_begin.push_back(0);
-  for (std::int64_t box = 0; box < boxes.count(); ++box) {
-    cells.collect(boxes.center(box), boxes.half_width(box), pairs.point);
-    pairs.box_begin.push_back(pairs.count());
-  }
-  if (pairs.count() > std::numeric_limits<std::int32_t>::max()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("{} pairs of a point and a box around it; up to {} are accepted: use "
-                            "fewer points or boxes that overlap less",
-                            pairs.count(), std::numeric_limits<std::int32_t>::max()));
-  }
-  pairs.box.resize(pairs.point.size());
-  pairs.point_begin.assign(static_cast<std::size_t>(count) + 1, 0);
-  for (const std::int32_t p : pairs.point) {
-    ++pairs.point_begin[static_cast<std::size_t>(p) + 1];
-  }
-  for (std::size_t p = 0; p < static_cast<std::size_t>(count); ++p) {
-    pairs.point_begin[p + 1] += pairs.point_begin[p];
-  }
-  std::vector<std::int64_t> next(pairs.point_begin.begin(), pairs.point_begin.end() - 1);
-  pairs.by_point.resize(pairs.point.size());
-  for (std::int64_t box = 0; box < boxes.count(); ++box) {
-    for (std::int64_t pair = pairs.box_begin[box]; pair < pairs.box_begin[box + 1]; ++pair) {
-      const auto p = static_cast<std::size_t>(pairs.point[static_cast<std::size_t>(pair)]);
-      pairs.box[static_cast<std::size_t>(pair)] = static_cast<std::int32_t>(box);
-      pairs.by_point[static_cast<std::size_t>(next[p]++)] = static_cast<std::int32_t>(pair);
-    }
-  }
-  require_covered(boxes, pairs, points, first_number);
+  collect_all(boxes, Cells(boxes, points, count, each), each, pairs);
+  InverseLists by_point = inverse_of(pairs.box_begin, pairs.point, count, each);
+  pairs.point_begin = std::move(by_point.begin);
+  pairs.by_point = std::move(by_point.place);
+  require_covered(boxes, pairs, points, first_number, each);
   return pairs;
 }
 

@@ -1,6 +1,9 @@
 /// Which points lie in which boxes.
 #pragma once
 
+#include "fbpinn/numbers.hpp"
+#include "sparse/workers.hpp"
+
 #include <shardsolve/fbpinn_boxes.hpp>
 
 #include <cstdint>
@@ -15,10 +18,10 @@ struct Pairs {
   std::int64_t boxes = 0;
   std::int64_t points = 0;
   std::vector<std::int64_t> box_begin;    ///< of each box its first pair; boxes + 1
-  std::vector<std::int32_t> point;        ///< of each pair
+  Numbers<std::int32_t> point;            ///< of each pair
   std::vector<std::int64_t> point_begin;  ///< of each point its first place in `by_point`
-  std::vector<std::int32_t> by_point;     ///< numbers of pairs, by point and then box
-  std::vector<std::int32_t> box;          ///< of each pair
+  Numbers<std::int32_t> by_point;         ///< numbers of pairs, by point and then box
+  Numbers<std::int32_t> box;              ///< of each pair
 
   std::int64_t count() const { return static_cast<std::int64_t>(point.size()); }
   std::span<const std::int32_t> points_of(std::int64_t of_box) const {
@@ -39,6 +42,6 @@ struct Pairs {
 /// level, or only within 1e-4 half widths of the surface of each, naming the point; the first has
 /// the number `first_number`.
 Pairs find_pairs(const Boxes& boxes, const double* points, std::int64_t count,
-                 std::int64_t first_number = 0);
+                 std::int64_t first_number = 0, const sparse::ForEach& each = sparse::one_by_one);
 
 }  // namespace shardsolve::fbpinn

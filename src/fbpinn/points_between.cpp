@@ -73,11 +73,23 @@ class Segments {
     }
   }
   bool share_box(std::int64_t p, std::int64_t q, int level) const {
-    bool do_share = false;
-    each_box(p, level, [&](std::int64_t of_p) {
-      each_box(q, level, [&](std::int64_t of_q) { do_share = do_share || of_p == of_q; });
-    });
-    return do_share;
+    const auto of_p = pairs_.pairs_of(term_.first + p);
+    const auto of_q = pairs_.pairs_of(term_.first + q);
+    // Both are ascending by box.
+    auto at = of_q.begin();
+    for (const std::int32_t pair : of_p) {
+      const std::int32_t box = box_of(pair);
+      while (at != of_q.end() && box_of(*at) < box) {
+        ++at;
+      }
+      if (at != of_q.end() && box_of(*at) == box && boxes_.level(box) == level) {
+        return true;
+      }
+    }
+    return false;
+  }
+  std::int32_t box_of(std::int32_t pair) const {
+    return pairs_.box[static_cast<std::size_t>(pair)];
   }
   Part part_in(std::int64_t box, std::int64_t p, std::int64_t q) const {
     Part part;
@@ -163,7 +175,7 @@ std::vector<std::array<std::int64_t, 2>> strips_of(const Lattice& lattice, const
 }  // namespace between
 
 PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermPoints& term,
-                             std::int64_t most) {
+                             std::int64_t most, const sparse::ForEach& each) {
   using namespace between;
   PointsBetween result;
   const int axes = boxes.axes();
@@ -176,7 +188,7 @@ PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermP
     return x.has_value();
   };
   const double* const points = term.points + term.first * axes;
-  const Lattice lattice(points, term.count, axes);
+  const Lattice lattice(points, term.count, axes, each);
   if (lattice.is_one()) {
     each_of_some(term.count, most, [&](std::int64_t p) { take(p, lattice.far_corner(p)); });
     const auto strips = strips_of(lattice, segments, term.count);
@@ -193,9 +205,9 @@ PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermP
   return result;
 }
 
-bool fill_space(const TermPoints& term, int axes) {
+bool fill_space(const TermPoints& term, int axes, const sparse::ForEach& each) {
   const double* const points = term.points + term.first * axes;
-  const Lattice lattice(points, term.count, axes);
+  const Lattice lattice(points, term.count, axes, each);
   if (!lattice.is_one()) {
     return NearPoints(points, term.count, axes).fill_space();
   }

@@ -29,10 +29,10 @@ struct PointsBetween {
 /// middle between them and a neighbour. None between points of a curve or a surface that no lattice
 /// has: the middle would be beside it. The same bits everywhere. `pairs`: of all points.
 PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermPoints& term,
-                             std::int64_t most);
+                             std::int64_t most, const sparse::ForEach& each = sparse::one_by_one);
 
 /// Whether points are everywhere in a part of space, as those of an equation are, and not on its
 /// boundary alone.
-bool fill_space(const TermPoints& term, int axes);
+bool fill_space(const TermPoints& term, int axes, const sparse::ForEach& each = sparse::one_by_one);
 
 }  // namespace shardsolve::fbpinn

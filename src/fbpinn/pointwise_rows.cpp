@@ -1,6 +1,9 @@
 #include "fbpinn/pointwise_rows.hpp"
 
+#include "fbpinn/box_rows.hpp"
 #include "fbpinn/chunks.hpp"
+#include "fbpinn/residual_on_device.hpp"
+#include "fbpinn/training_vectors.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -11,6 +14,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -143,6 +147,45 @@ class PointwisePiece {
   std::int64_t jet_numbers_;
 };
 
+/// Derivatives by the jets on the host, fetched if they are elsewhere.
+class OnHost {
+ public:
+  OnHost(const PointwiseRows& rows, const sparse::Workers& workers)
+      : rows_(rows), fetched_(rows.on_devices ? fetch(*rows.on_devices, workers) : Numbers()) {}
+
+  operator const std::vector<double>&() const {  // NOLINT: implicit
+    return rows_.on_devices ? fetched_ : rows_.derivatives;
+  }
+
+ private:
+  using Numbers = std::vector<double>;
+  const PointwiseRows& rows_;
+  Numbers fetched_;
+};
+
+/// Of each term, whether its derivatives by the jets are all 0.
+std::vector<char> are_zero(const PointGeometry& geometry, const PointwiseRows& rows,
+                           const sparse::Workers& workers) {
+  std::vector<DerivativeRange> ranges;
+  for (const Segment& segment : geometry.segments) {
+    ranges.push_back(
+        {segment.first_derivative, segment.points * segment.equations * geometry.jet_numbers()});
+  }
+  std::vector<char> result;
+  if (rows.on_devices) {
+    for (const Largest& one : largest_of(*rows.on_devices, nullptr, ranges, workers)) {
+      result.push_back(one.size == 0.0 ? 1 : 0);
+    }
+    return result;
+  }
+  for (const DerivativeRange& range : ranges) {
+    const auto begin = rows.derivatives.begin() + range.first;
+    const bool is_zero = std::all_of(begin, begin + range.count, [](double x) { return x == 0.0; });
+    result.push_back(is_zero ? 1 : 0);
+  }
+  return result;
+}
+
 }  // namespace pointwise
 
 double PointwiseRows::loss() const {
@@ -157,8 +200,22 @@ PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& te
                              const PointGeometry& geometry, const std::vector<double>& v,
                              const std::vector<double>& coefficients, bool derivatives,
                              bool accept_nonfinite, std::int64_t chunk,
-                             const sparse::Workers& workers) {
+                             const sparse::Workers& workers, DerivativesAt where) {
   workers.enter("residual");
+  if (std::optional<RowsOnDevices> made =
+          rows_on_devices(problem, terms, geometry, v, coefficients, derivatives, chunk, workers)) {
+    for (std::size_t term = 0; term < terms.size() && !accept_nonfinite; ++term) {
+      if (made->nonfinite[term] >= 0) {
+        pointwise::refuse_nonfinite(terms[term], geometry, geometry.segments[term],
+                                    made->nonfinite[term]);
+      }
+    }
+    if (where == DerivativesAt::host && made->rows.on_devices) {
+      made->rows.derivatives = fetch(*made->rows.on_devices, workers);
+      made->rows.on_devices.reset();
+    }
+    return std::move(made->rows);
+  }
   PointwiseRows rows;
   rows.residual.resize(static_cast<std::size_t>(geometry.rows));
   rows.derivatives.resize(derivatives ? static_cast<std::size_t>(geometry.derivatives) : 0);
@@ -208,8 +265,29 @@ PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& te
   return rows;
 }
 
-void subtract_linear_part(const PointGeometry& geometry, const std::vector<double>& derivatives,
-                          const std::vector<double>& v, std::vector<double>& residual) {
+bool have_equal_derivatives(const PointwiseRows& a, const PointwiseRows& b,
+                            const sparse::Workers& workers) {
+  if (a.on_devices && b.on_devices) {
+    const Largest largest =
+        largest_of(*a.on_devices, b.on_devices.get(), {{0, a.on_devices->count()}}, workers)[0];
+    return training::is_rounding_of(largest.difference, largest.size);
+  }
+  return training::are_nearly_equal(pointwise::OnHost(a, workers), pointwise::OnHost(b, workers));
+}
+
+bool have_finite_derivatives(const PointwiseRows& rows, const sparse::Workers& workers) {
+  if (!rows.on_devices) {
+    return are_finite(rows.derivatives);
+  }
+  return std::isfinite(
+      largest_of(*rows.on_devices, nullptr, {{0, rows.on_devices->count()}}, workers)[0].size);
+}
+
+void subtract_linear_part(const PointGeometry& geometry, const PointwiseRows& rows,
+                          const std::vector<double>& v, const sparse::Workers& workers,
+                          std::vector<double>& residual) {
+  const pointwise::OnHost on_host(rows, workers);
+  const std::vector<double>& derivatives = on_host;
   const auto numbers = static_cast<std::size_t>(geometry.jet_numbers());
   for (const Segment& segment : geometry.segments) {
     const double* a = derivatives.data() + segment.first_derivative;
@@ -227,19 +305,18 @@ void subtract_linear_part(const PointGeometry& geometry, const std::vector<doubl
 }
 
 void require_derivatives(const Problem& problem, const PointGeometry& geometry,
-                         const PointwiseRows& rows) {
+                         const PointwiseRows& rows, const sparse::Workers& workers) {
   const auto is_zero = [](double value) { return value == 0.0; };
   const auto numbers = static_cast<std::int64_t>(rows.by_coefficients.size()) / geometry.rows;
+  const std::vector<char> is_constant = pointwise::are_zero(geometry, rows, workers);
   for (std::size_t term = 0; term < geometry.segments.size(); ++term) {
     const Segment& segment = geometry.segments[term];
-    const auto begin = rows.derivatives.begin() + segment.first_derivative;
-    const auto end = begin + segment.points * segment.equations * geometry.jet_numbers();
-    bool is_constant = std::all_of(begin, end, is_zero);
-    for (std::int64_t k = 0; k < numbers && is_constant; ++k) {
+    bool matters_not = is_constant[term] != 0;
+    for (std::int64_t k = 0; k < numbers && matters_not; ++k) {
       const auto of_term = rows.by_coefficients.begin() + k * geometry.rows + segment.first_row;
-      is_constant = std::all_of(of_term, of_term + segment.points * segment.equations, is_zero);
+      matters_not = std::all_of(of_term, of_term + segment.points * segment.equations, is_zero);
     }
-    if (is_constant) {
+    if (matters_not) {
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("the residual of term '{}' has the derivative 0 by u and all its "
                               "derivatives, at every point: networks cannot make it smaller. "

@@ -1,11 +1,13 @@
 /// What a problem's functions say at given jets.
 #pragma once
 
+#include "fbpinn/derivatives.hpp"
 #include "fbpinn/training_geometry.hpp"
 
 #include <shardsolve/fbpinn.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace shardsolve::fbpinn {
@@ -15,11 +17,19 @@ namespace shardsolve::fbpinn {
 struct PointwiseRows {
   std::vector<double> residual;     ///< by row
   std::vector<double> derivatives;  ///< by segment, point, equation, field, derivative
+  /// The same in place of them, where functions were called on devices.
+  std::shared_ptr<const DerivativesOnDevices> on_devices;
   /// By the coefficients: a matrix of as many rows as there are residuals, column-major.
   std::vector<double> by_coefficients;
 
   double loss() const;
+  Derivatives by_jets() const {
+    return on_devices ? Derivatives(*on_devices) : Derivatives(derivatives);
+  }
 };
+
+/// Where derivatives by the jets are to be.
+enum class DerivativesAt : std::uint8_t { anywhere, host };
 
 /// `terms`: what is to vanish at the geometry's points. `v`: jets of the sum there. `coefficients`:
 /// the numbers of all. Derivatives are left out unless asked for. `chunk`: points of a call of the
@@ -29,16 +39,24 @@ PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& te
                              const PointGeometry& geometry, const std::vector<double>& v,
                              const std::vector<double>& coefficients, bool derivatives,
                              bool accept_nonfinite, std::int64_t chunk,
-                             const sparse::Workers& workers);
+                             const sparse::Workers& workers,
+                             DerivativesAt where = DerivativesAt::anywhere);
 
-/// residual -= the derivatives by v, times v.
-void subtract_linear_part(const PointGeometry& geometry, const std::vector<double>& derivatives,
-                          const std::vector<double>& v, std::vector<double>& residual);
+/// Whether their derivatives by the jets differ by no more than rounding of the largest of `a`.
+bool have_equal_derivatives(const PointwiseRows& a, const PointwiseRows& b,
+                            const sparse::Workers& workers);
+/// Whether derivatives by the jets are all finite.
+bool have_finite_derivatives(const PointwiseRows& rows, const sparse::Workers& workers);
+
+/// residual -= the derivatives of `rows` by v, times v.
+void subtract_linear_part(const PointGeometry& geometry, const PointwiseRows& rows,
+                          const std::vector<double>& v, const sparse::Workers& workers,
+                          std::vector<double>& residual);
 
 /// Throws Error(invalid_argument) if a term's derivatives by the jets are all 0, and those by the
 /// coefficients too.
 void require_derivatives(const Problem& problem, const PointGeometry& geometry,
-                         const PointwiseRows& rows);
+                         const PointwiseRows& rows, const sparse::Workers& workers);
 
 /// Throws Error(invalid_argument) if the rows have the derivative 0 by a coefficient, `rows` and
 /// `other` at other jets and coefficients.

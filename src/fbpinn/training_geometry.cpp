@@ -1,5 +1,7 @@
 #include "fbpinn/training_geometry.hpp"
 
+#include "fbpinn/lists.hpp"
+
 #include <shardsolve/error.hpp>
 
 #include <fmt/format.h>
@@ -27,33 +29,49 @@ void require_point_in_each(const Boxes& boxes, const Pairs& pairs) {
   }
 }
 
-RowLists make_row_lists(const std::vector<Segment>& segments, std::int64_t rows,
-                        const Pairs& pairs) {
+/// The rows of a box, ascending.
+void rows_of_box(const std::vector<Segment>& segments, std::span<const std::int32_t> points,
+                 std::int32_t* rows) {
+  for (const Segment& segment : segments) {
+    const PointRange range = range_of(segment, points);
+    for (int e = 0; e < segment.equations; ++e) {
+      const std::int64_t first = segment.first_row + e * segment.points - segment.first_point;
+      for (std::int64_t i = range.begin; i < range.begin + range.count; ++i) {
+        *rows++ = static_cast<std::int32_t>(first + points[static_cast<std::size_t>(i)]);
+      }
+    }
+  }
+}
+
+RowLists make_row_lists(const std::vector<Segment>& segments, std::int64_t rows, const Pairs& pairs,
+                        const sparse::ForEach& each) {
   RowLists lists;
   lists.rows = rows;
   lists.begin.push_back(0);
   for (std::int64_t box = 0; box < pairs.boxes; ++box) {
-    const auto points = pairs.points_of(box);
+    std::int64_t count = 0;
     for (const Segment& segment : segments) {
-      const PointRange range = range_of(segment, points);
-      for (int e = 0; e < segment.equations; ++e) {
-        const std::int64_t first = segment.first_row + e * segment.points - segment.first_point;
-        for (std::int64_t i = range.begin; i < range.begin + range.count; ++i) {
-          lists.row.push_back(
-              static_cast<std::int32_t>(first + points[static_cast<std::size_t>(i)]));
-        }
-      }
+      count += segment.equations * range_of(segment, pairs.points_of(box)).count;
     }
-    lists.begin.push_back(lists.slots());
+    lists.begin.push_back(lists.begin.back() + count);
   }
   if (rows > std::numeric_limits<std::int32_t>::max() ||
-      lists.slots() > std::numeric_limits<std::int32_t>::max()) {
+      lists.begin.back() > std::numeric_limits<std::int32_t>::max()) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("{} equations in {} places of boxes; up to {} are accepted: use fewer "
                             "points or boxes that overlap less",
-                            rows, lists.slots(), std::numeric_limits<std::int32_t>::max()));
+                            rows, lists.begin.back(), std::numeric_limits<std::int32_t>::max()));
   }
-  lists.sort_by_row();
+  lists.row.resize(static_cast<std::size_t>(lists.begin.back()));
+  each_range(pairs.boxes, each, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t box = first; box < last; ++box) {
+      rows_of_box(segments, pairs.points_of(box),
+                  lists.row.data() + lists.begin[static_cast<std::size_t>(box)]);
+    }
+  });
+  InverseLists by_row = inverse_of(lists.begin, lists.row, rows, each);
+  lists.by_row_begin = std::move(by_row.begin);
+  lists.by_row = std::move(by_row.place);
   return lists;
 }
 
@@ -98,7 +116,7 @@ TrainingGeometry::TrainingGeometry(Boxes of, JetSet derivatives_of, int fields_o
     : PointGeometry(std::move(of), std::move(derivatives_of), fields_of_problem,
                     std::move(all_points), terms, workers) {
   require_point_in_each(boxes, at.pairs);
-  lists = make_row_lists(segments, rows, at.pairs);
+  lists = make_row_lists(segments, rows, at.pairs, workers.each);
 }
 
 }  // namespace shardsolve::fbpinn

@@ -64,7 +64,8 @@ void refuse_uncovered_terms(const Problem& problem) {
   }
 }
 
-void require_conditions(const Problem& problem, const TrainingGeometry& geometry) {
+void require_conditions(const Problem& problem, const TrainingGeometry& geometry,
+                        const sparse::ForEach& each) {
   const std::vector<Term>& terms = problem.terms();
   int highest = 0;
   for (const Term& term : terms) {
@@ -73,17 +74,21 @@ void require_conditions(const Problem& problem, const TrainingGeometry& geometry
   if (problem.is_constrained() || highest == 0) {
     return;
   }
+  const auto says_something_of_u = [](const Term& term) { return term.order >= 0; };
   int equations = 0;
-  for (std::size_t number = 0; number < terms.size(); ++number) {
-    const Segment& segment = geometry.segments[number];
-    const bool says_nothing_of_u = terms[number].order < 0;
-    if (!says_nothing_of_u &&
-        (!terms[number].targets.empty() || terms[number].order < highest ||
-         !fill_space({geometry.points.data(), segment.first_point, segment.points},
-                     problem.boxes().axes()))) {
+  for (const Term& term : terms) {
+    if (says_something_of_u(term) && (!term.targets.empty() || term.order < highest)) {
       return;
     }
-    equations += says_nothing_of_u ? 0 : terms[number].residual.equations;
+    equations += says_something_of_u(term) ? term.residual.equations : 0;
+  }
+  for (std::size_t number = 0; number < terms.size(); ++number) {
+    const Segment& segment = geometry.segments[number];
+    if (says_something_of_u(terms[number]) &&
+        !fill_space({geometry.points.data(), segment.first_point, segment.points},
+                    problem.boxes().axes(), each)) {
+      return;
+    }
   }
   if (equations > problem.fields()) {
     return;  // one of them says more than the others, such as u = 3 beside u_x = 0

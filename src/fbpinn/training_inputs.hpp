@@ -22,7 +22,8 @@ void refuse_uncovered_terms(const Problem& problem);
 /// Throws Error(invalid_argument) if all terms are differential equations of the same order at
 /// points that fill space, and there is no constraint: nothing says which of their solutions is
 /// wanted.
-void require_conditions(const Problem& problem, const TrainingGeometry& geometry);
+void require_conditions(const Problem& problem, const TrainingGeometry& geometry,
+                        const sparse::ForEach& each);
 
 /// Throws Error(invalid_argument) for options that are not accepted.
 void require_valid(const Problem& problem, const LeastSquaresOptions& options);

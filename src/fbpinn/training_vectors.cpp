@@ -18,13 +18,15 @@ std::vector<double> other_jets(std::size_t count) {
   return jets;
 }
 
+bool is_rounding_of(double difference, double largest) { return difference <= 1e-13 * largest; }
+
 bool are_nearly_equal(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = 0.0;
   for (const double value : a) {
     largest = std::max(largest, std::abs(value));
   }
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!(std::abs(a[i] - b[i]) <= 1e-13 * largest)) {
+    if (!is_rounding_of(std::abs(a[i] - b[i]), largest)) {
       return false;
     }
   }

@@ -30,19 +30,27 @@ void window_along_axis(T x, T center, T half_width, int order, T* derivatives) {
   }
 }
 
+/// Derivative i of the window, from those along each axis.
+template <class T>
+T product_along(const JetSet& set, int i, const T* const* along) {
+  T product = along[0][set[i][0]];
+  for (int axis = 1; axis < set.axes(); ++axis) {
+    product *= along[axis][set[i][static_cast<std::size_t>(axis)]];
+  }
+  return product;
+}
+
 /// The jet of a box's window at x, not yet divided by the sum.
 template <class T>
 void window_jet(const JetSet& set, const T* x, const T* center, const T* half_width, T* jet) {
-  T along[max_axes][max_order + 1];
+  T values[max_axes][max_order + 1];
+  const T* along[max_axes];
   for (int axis = 0; axis < set.axes(); ++axis) {
-    window_along_axis(x[axis], center[axis], half_width[axis], set.order(), along[axis]);
+    window_along_axis(x[axis], center[axis], half_width[axis], set.order(), values[axis]);
+    along[axis] = values[axis];
   }
   for (int i = 0; i < set.size(); ++i) {
-    T product = along[0][set[i][0]];
-    for (int axis = 1; axis < set.axes(); ++axis) {
-      product *= along[axis][set[i][static_cast<std::size_t>(axis)]];
-    }
-    jet[i] = product;
+    jet[i] = product_along(set, i, along);
   }
 }
 

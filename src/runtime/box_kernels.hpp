@@ -77,6 +77,17 @@ class BoxKernels {
                   const std::int32_t* which, const double* values, double* sums) const {
     do_add_listed(queue, {.name = "sums"}, count, width, begin, which, values, sums);
   }
+  /// Rows of what a residual's function gave. The least of the SeenByWarps::warps(part.numbers())
+  /// numbers in `nonfinite` is the first point at which a number is not finite, or part.points.
+  void pointwise_rows(Queue& queue, const PointwisePart& part, std::int64_t* nonfinite) const {
+    do_pointwise_rows(queue, {.name = "residual"}, part, nonfinite);
+  }
+  /// The largest |a[i]| and |a[i] - b[i]|, 0 where b is null and NaN where one is, as the largest
+  /// of the SeenByWarps::warps(count) pairs in `largest`.
+  void largest(Queue& queue, const double* a, const double* b, std::int64_t count,
+               double* largest) const {
+    do_largest(queue, {.name = "residual"}, a, b, count, largest);
+  }
 
  protected:
   virtual void do_feature_rows(Queue& queue, const WorkInfo& info, const BoxNetworks& networks,
@@ -104,6 +115,10 @@ class BoxKernels {
                              std::int64_t width, const std::int64_t* begin,
                              const std::int32_t* which, const double* values,
                              double* sums) const = 0;
+  virtual void do_pointwise_rows(Queue& queue, const WorkInfo& info, const PointwisePart& part,
+                                 std::int64_t* nonfinite) const = 0;
+  virtual void do_largest(Queue& queue, const WorkInfo& info, const double* a, const double* b,
+                          std::int64_t count, double* largest) const = 0;
 };
 
 }  // namespace shardsolve::runtime

@@ -4,6 +4,7 @@
 #include <shardsolve/fbpinn_boxes.hpp>
 #include <shardsolve/jet_set.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace shardsolve::runtime {
@@ -82,6 +83,42 @@ struct BoxBlocks {
   double* r;  ///< columns x columns a box, of which rank x rank upper ones are R, row-major
   std::int32_t* kept;  ///< columns a box: which column of M each of R is
   std::int32_t* rank;  ///< of each box
+};
+
+/// What the function of a residual gave at some points of a term, and where rows of it are to be.
+struct PointwisePart {
+  const double* r;        ///< points x equations
+  const double* a;        ///< points x equations x jets, by the jets; or null
+  const double* b;        ///< points x equations x coefficients, by those; or null
+  const double* targets;  ///< points x equations, subtracted from r; or null
+  std::int64_t points;
+  std::int64_t equations;
+  std::int64_t jets;
+  std::int64_t coefficients;
+  double scale;             ///< all are multiplied by it
+  double* residual;         ///< equations x points
+  double* derivatives;      ///< as a
+  double* by_coefficients;  ///< coefficients x equations x points
+
+  /// Of the largest of the arrays, but not 0.
+  std::int64_t numbers() const {
+    const std::int64_t by_jets = a == nullptr ? 1 : jets;
+    const std::int64_t by_others = b == nullptr ? 1 : coefficients;
+    return points * equations * std::max({by_jets, by_others, std::int64_t{1}});
+  }
+};
+
+/// Kernels that look at many numbers leave what each warp has seen.
+struct SeenByWarps {
+  static constexpr std::int64_t warps_of_block = 8;
+  static constexpr std::int64_t max_blocks = 1024;
+
+  /// That look at so many numbers.
+  static std::int64_t blocks(std::int64_t numbers) {
+    constexpr std::int64_t of_block = 32 * warps_of_block;
+    return std::min((numbers + of_block - 1) / of_block, max_blocks);
+  }
+  static std::int64_t warps(std::int64_t numbers) { return blocks(numbers) * warps_of_block; }
 };
 
 /// Block (i, j) of Q^T Q to be stored.

@@ -121,6 +121,14 @@ class EmulatedBoxKernels final : public runtime::BoxKernels {
     enqueue(queue, info,
             [=] { Own::add_listed(nullptr, count, width, begin, which, values, sums); });
   }
+  void do_pointwise_rows(Queue& queue, const WorkInfo& info, const runtime::PointwisePart& part,
+                         std::int64_t* nonfinite) const override {
+    enqueue(queue, info, [=] { Own::pointwise_rows(nullptr, part, nonfinite); });
+  }
+  void do_largest(Queue& queue, const WorkInfo& info, const double* a, const double* b,
+                  std::int64_t count, double* largest) const override {
+    enqueue(queue, info, [=] { Own::largest(nullptr, a, b, count, largest); });
+  }
 
  private:
   static std::vector<double> scratch_for(const Networks& networks) {

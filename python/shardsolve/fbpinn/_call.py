@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,8 @@ from shardsolve._records import VERDICT_WORDS, Status, raise_if_failed
 from shardsolve.fbpinn._equations import Equations
 from shardsolve.fbpinn._interrupt import stoppable
 from shardsolve.fbpinn._net import ACTIVATIONS, Mlp, Net, OwnNet
-from shardsolve.fbpinn._prepared import Prepared, on_cpu
+from shardsolve.fbpinn._on_devices import OnDevices
+from shardsolve.fbpinn._prepared import Prepared, filled_up, on_cpu
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
 _LINEARISE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, *[_DOUBLES] * 6)
@@ -25,7 +26,6 @@ _BYTES = ctypes.POINTER(ctypes.c_uint8)
 _OF_BOX = (ctypes.c_int64, _BYTES, ctypes.c_int64, _DOUBLES, ctypes.c_int64, _DOUBLES)
 _UNIT_JETS = ctypes.CFUNCTYPE(ctypes.c_int, *_OF_BOX, _DOUBLES)
 _PULL_BACK = ctypes.CFUNCTYPE(ctypes.c_int, *_OF_BOX, ctypes.c_int64, _DOUBLES, _DOUBLES)
-_FEWEST = 64  # points that a compiled function is called with
 
 
 def raise_for(verdict: np.ndarray) -> None:
@@ -40,13 +40,7 @@ def raise_for(verdict: np.ndarray) -> None:
 
 def padded(function: Callable, count: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """A function of so many points, compiled for few numbers of them."""
-    size = max(_FEWEST, 1 << (count - 1).bit_length())
-    if size != count:  # the last point again: what is computed from it is finite if it was
-        arrays = tuple(
-            np.concatenate([array, np.broadcast_to(array[-1:], (size - count, *array.shape[1:]))])
-            for array in arrays
-        )
-    results = function(*arrays)
+    results = function(*filled_up(count, *arrays))
     results = results if isinstance(results, tuple) else (results,)
     return tuple(np.asarray(result)[:count] for result in results)
 
@@ -100,12 +94,24 @@ class OwnUnits:
 
 
 class Given:
-    """A problem as the library takes it, and what the user's functions raise meanwhile."""
+    """A problem as the library takes it, and what the user's functions raise meanwhile.
 
-    def __init__(self, problem: Equations, net_parameters: Any = None):
+    Attributes:
+        own: The network, if it is a `Net`.
+        on_devices: Who calls the functions on GPUs; None if the CPU does.
+    """
+
+    def __init__(
+        self,
+        problem: Equations,
+        net_parameters: Any = None,
+        devices: Sequence[jax.Device] = (),
+    ):
+        """`devices`: the GPUs that are to call the functions, rank by rank."""
         self._problem = problem
         self._by_name = ByName()
         self._raised: list[BaseException] = []
+        self.on_devices = OnDevices(devices, self._raised) if devices else None
         self.own = None
         if isinstance(problem.net, Net):
             self.own = OwnUnits(problem, self._raised, net_parameters)
@@ -238,6 +244,11 @@ class Given:
                 return 0
             return 1
 
+        on_device = None
+        if self.on_devices is not None:
+            on_device = self._by_name.function(
+                self.on_devices.function(term, axes, (fields, orders), numbers)
+            )
         return {
             "name": term.name,
             "points": self.array(term.points),
@@ -245,5 +256,6 @@ class Given:
             "equations": equations,
             "weight": term.weight,
             "linearise": self._by_name.function(_LINEARISE(linearise)),
+            "on_device": on_device,
             "order": term.order,
         }

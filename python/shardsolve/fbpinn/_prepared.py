@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+_FEWEST = 64  # points that a compiled function is called with
 _FORWARD = 8  # numbers of coefficients up to which all are differentiated by in forward mode
 
 
@@ -86,3 +87,15 @@ def on_cpu() -> Iterator[None]:
     """
     with jax.default_device(jax.local_devices(backend="cpu")[0]), jax.enable_x64(True):
         yield
+
+
+def filled_up(count: int, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Arrays of so many points, as few numbers of points are compiled for."""
+    size = max(_FEWEST, 1 << (count - 1).bit_length())
+    if size == count:
+        return arrays
+    # The last point again: what is computed from it is finite if it was.
+    return tuple(
+        np.concatenate([array, np.broadcast_to(array[-1:], (size - count, *array.shape[1:]))])
+        for array in arrays
+    )

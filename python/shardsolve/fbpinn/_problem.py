@@ -60,8 +60,9 @@ class Problem(Equations):
                 `Adam()`, `LBFGS()` and `Optimiser()` train all by gradients; an optimiser of optax
                 does as the latter's with its other defaults.
             mesh: Devices of the CPU, as many as threads are to share the boxes: the bits do not
-                depend on their number. Or GPUs of this process, which do all but the equations
-                themselves; their results differ from those, and with their number, by rounding.
+                depend on their number. Or GPUs of this process: JAX calls the equations there too,
+                or on the CPU with a warning if it cannot, and those beside a `Net` on the CPU.
+                Results differ from those of the CPU, and with the number of GPUs, by rounding.
                 They take memory that JAX has left: see XLA_PYTHON_CLIENT_MEM_FRACTION. By default
                 JAX's default device if that is a GPU, else a thread of the CPU for each core;
                 `Outcome.devices` says where it ran.

@@ -144,7 +144,8 @@ def train_on(
             "equations": EQUATIONS.index(how.equations),
         }
     networks = ctypes.c_void_p()
-    with Given(problem) as given:
+    devices = [] if mesh is None or not gpus else list(mesh.devices.flat)
+    with Given(problem, devices=devices) as given:
         options |= _begin_with(problem, start, given)
         try:
             found = given.call("train", text(options), ctypes.byref(networks))
@@ -155,6 +156,9 @@ def train_on(
     costs = _costs(found.pop("costs"))
     coefficients = np.array(found.pop("coefficients"))
     descent = Descent(**found.pop("descent"))
+    if given.on_devices is not None and given.on_devices.declined is not None:
+        words = "functions of terms were called on the CPU, as JAX could not call that of "
+        found["warnings"] = [*found["warnings"], words + given.on_devices.declined]
     for name in ("loss", "held_out_loss", "loss_left"):  # JSON has no nan
         found[name] = np.nan if found[name] is None else found[name]
     deviations = found.pop("coefficient_deviations")

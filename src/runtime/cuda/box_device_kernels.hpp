@@ -40,6 +40,10 @@ struct BoxDeviceKernels {
   static void add_listed(cudaStream_t stream, std::int64_t count, std::int64_t width,
                          const std::int64_t* begin, const std::int32_t* which, const double* values,
                          double* sums);
+  static void pointwise_rows(cudaStream_t stream, const PointwisePart& part,
+                             std::int64_t* nonfinite);
+  static void largest(cudaStream_t stream, const double* a, const double* b, std::int64_t count,
+                      double* largest);
 };
 
 }  // namespace shardsolve::runtime::cuda

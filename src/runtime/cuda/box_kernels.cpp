@@ -97,4 +97,16 @@ void CudaBoxKernels::do_add_listed(Queue& queue, const WorkInfo& info, std::int6
   });
 }
 
+void CudaBoxKernels::do_pointwise_rows(Queue& queue, const WorkInfo& info,
+                                       const PointwisePart& part, std::int64_t* nonfinite) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { BoxDeviceKernels::pointwise_rows(cuda.stream(), part, nonfinite); });
+}
+
+void CudaBoxKernels::do_largest(Queue& queue, const WorkInfo& info, const double* a,
+                                const double* b, std::int64_t count, double* largest) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] { BoxDeviceKernels::largest(cuda.stream(), a, b, count, largest); });
+}
+
 }  // namespace shardsolve::runtime::cuda

@@ -30,6 +30,10 @@ class CudaBoxKernels final : public BoxKernels {
   void do_add_listed(Queue& queue, const WorkInfo& info, std::int64_t count, std::int64_t width,
                      const std::int64_t* begin, const std::int32_t* which, const double* values,
                      double* sums) const override;
+  void do_pointwise_rows(Queue& queue, const WorkInfo& info, const PointwisePart& part,
+                         std::int64_t* nonfinite) const override;
+  void do_largest(Queue& queue, const WorkInfo& info, const double* a, const double* b,
+                  std::int64_t count, double* largest) const override;
 };
 
 }  // namespace shardsolve::runtime::cuda
