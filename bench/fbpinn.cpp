@@ -60,6 +60,13 @@ double cpu_seconds() {
          1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
+/// Of memory of this process, at its peak.
+double peak_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
+
 /// u = mean over w = 2, 4, ..., of sin(w pi x) sin(w pi y).
 struct Multiscale {
   std::vector<double> frequencies;
@@ -137,8 +144,10 @@ Case oscillator(const Options& options) {
   problem.add(
       "interior", fb::grid({{0, 1}}, {options.side * m}),
       [=](fb::Coordinates, const auto& u) { return u(0, 0) + 2 * d * u(0) + w0 * w0 * u(); });
-  problem.add("start", {0.0}, [](fb::Coordinates, const auto& u) { return u() - 1; }, 1e3);
-  problem.add("rest", {0.0}, [](fb::Coordinates, const auto& u) { return u(0); }, 10);
+  problem.add(
+      "start", {0.0}, [](fb::Coordinates, const auto& u) { return u() - 1; }, 1e3);
+  problem.add(
+      "rest", {0.0}, [](fb::Coordinates, const auto& u) { return u(0); }, 10);
   Case result{std::move(problem), fb::grid({{0, 1}}, {50 * m}), {}};
   const double w = std::sqrt(w0 * w0 - d * d);
   const double phi = std::atan(-d / w);
@@ -318,13 +327,26 @@ Mesh mesh_of(const Options& options) {
   if (options.backend == "cuda") {
     return Mesh::cuda(options.gpus);
   }
+  if (options.backend == "mpi") {
+    return Mesh::mpi();
+  }
   return options.ranks == 0 ? Mesh::serial() : Mesh::host(options.ranks);
+}
+
+/// The rank of this process: 0 if it has all.
+std::int64_t rank_here(const Mesh& mesh) {
+  std::int64_t rank = 0;
+  while (!mesh.is_here(rank)) {
+    ++rank;
+  }
+  return rank;
 }
 
 void measure(const Options& options) {
   Mesh mesh = mesh_of(options);
+  const std::int64_t rank = rank_here(mesh);
   const Case made = case_of(options);
-  if (options.plan && !options.json) {
+  if (options.plan && !options.json && rank == 0) {
     std::cout << fb::plan_least_squares(made.problem).text();
   }
   fb::LeastSquaresOptions training;
@@ -351,14 +373,19 @@ void measure(const Options& options) {
               {"status", name(trained.outcome.status)},
               {"solves", trained.losses.size() - 1},
               {"certificate", trained.certificate}};
-      if (!options.json) {
+      if (!options.json && rank == 0) {
         print(options, trained, error, cpu, evaluation);
       }
     }
   }
   if (options.json) {
     best["cpu_seconds"] = least_cpu;
-    std::cout << best << '\n';
+    best["rank"] = rank;
+    best["peak_bytes"] = peak_bytes();
+    std::cout << best.dump() + '\n';
+  } else {
+    std::cout << fmt::format("  rank {}: {:.3f} GB of memory at its peak\n", rank,
+                             1e-9 * peak_bytes());
   }
 }
 
@@ -370,8 +397,9 @@ int run(int argc, char** argv) {
   app.add_option("--boxes", options.boxes, "along each axis");
   app.add_option("--units", options.units, "K, of the hidden layer");
   app.add_option("--side", options.side, "points along each axis for each box");
-  app.add_option("--backend", options.backend, "cuda: GPUs, whatever --ranks says")
-      ->check(CLI::IsMember({"host", "cuda"}));
+  app.add_option("--backend", options.backend,
+                 "cuda: GPUs, mpi: a process a rank, started by mpirun; whatever --ranks says")
+      ->check(CLI::IsMember({"host", "cuda", "mpi"}));
   app.add_option("--ranks", options.ranks, "0: the calling thread");
   app.add_option("--gpus", options.gpus, "their numbers")->delimiter(',');
   app.add_option("--rounds", options.rounds);
@@ -379,7 +407,8 @@ int run(int argc, char** argv) {
   app.add_option("--seed", options.seed);
   app.add_option("--scale", options.scale, "of the random hidden weights");
   app.add_flag("--plan", options.plan, "tell first what it will take");
-  app.add_flag("--json", options.json, "the best round as one line of JSON, and nothing else");
+  app.add_flag("--json", options.json,
+               "the best round as one line of JSON (of each process), and nothing else");
   CLI11_PARSE(app, argc, argv);
   measure(options);
   return 0;

@@ -266,11 +266,17 @@ std::string TrainedNetworks::figures() const {
 
 std::string plan_networks(const nlohmann::json& problem) {
   const fbpinn::TrainingPlan plan = fbpinn::plan_least_squares(problem_of(problem));
-  return nlohmann::json{{"boxes", plan.boxes},           {"points", plan.points},
-                        {"pairs", plan.pairs},           {"rows", plan.rows},
-                        {"columns", plan.columns},       {"bytes", plan.bytes()},
-                        {"costs", costs_of(plan.costs)}, {"gpu_bytes", plan.gpu_bytes},
-                        {"text", plan.text()},           {"is_by_cg", plan.is_by_cg}}
+  return nlohmann::json{{"boxes", plan.boxes},
+                        {"points", plan.points},
+                        {"pairs", plan.pairs},
+                        {"rows", plan.rows},
+                        {"columns", plan.columns},
+                        {"bytes", plan.bytes()},
+                        {"costs", costs_of(plan.costs)},
+                        {"gpu_bytes", plan.gpu_bytes},
+                        {"process_bytes", plan.process_bytes},
+                        {"text", plan.text()},
+                        {"is_by_cg", plan.is_by_cg}}
       .dump();
 }
 

@@ -207,9 +207,12 @@ struct SHARDSOLVE_EXPORT TrainingPlan {
   std::int64_t rows = 0;          ///< of the least-squares problem
   std::int64_t columns = 0;       ///< of all boxes together
   std::int64_t coefficients = 0;  ///< their numbers
-  double feature_bytes = 0;       ///< of all boxes' rows
+  double feature_bytes = 0;       ///< of all boxes' columns
   double other_bytes = 0;         ///< pairs, jets and right-hand sides
   FactorCosts costs;
+  /// How many processes on CPUs (Mesh::mpi), and the bytes that the one of them takes at most that
+  /// takes most: the columns that it needs, its fronts, and of all else everything.
+  std::vector<std::pair<int, double>> process_bytes;
   /// How many GPUs, and the bytes that the one of them needs at least that needs most.
   std::vector<std::pair<int, double>> gpu_bytes;
   bool is_by_cg = false;  ///< the factor does not fit in memory and is not made

@@ -89,6 +89,47 @@ sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
   return graph;
 }
 
+void BlocksOnHost::grow_by(std::int64_t bytes) {
+  bytes_ += bytes;
+  most_bytes_ = std::max(most_bytes_, bytes_);
+}
+
+void BlocksOnHost::make(const MakeBlock& make_block, const sparse::Workers& workers) {
+  workers.share_by(
+      boxes_.doer, [&](std::int64_t box) { block(box) = make_block(box); },
+      [&](std::int64_t box, sparse::Packet& packet) {
+        packet.value(block(box).rows);
+        packet.value(block(box).columns);
+        packet.value(block(box).rank);
+      });
+  for (const OrthonormalBlock& one : blocks_) {
+    grow_by(one.bytes());
+  }
+}
+
+void BlocksOnHost::bring_to(ProcessBoxes boxes, const sparse::Workers& workers) {
+  const auto tell = [&](const sparse::Delivery& one, sparse::Packet& packet) {
+    OrthonormalBlock& of = block(one.piece);
+    packet.vector(of.adjoint);
+    if (boxes.doer[static_cast<std::size_t>(one.piece)] == one.to) {
+      packet.vector(of.r);
+      packet.vector(of.kept_columns);
+    }
+    if (packet.reads()) {
+      grow_by(of.bytes());
+    }
+  };
+  std::vector<std::int64_t> bytes;
+  for (const OrthonormalBlock& one : blocks_) {
+    bytes.push_back(static_cast<std::int64_t>(sizeof(double)) * one.rows * one.rank);
+  }
+  bring_boxes(boxes_, boxes, bytes, workers, tell, [&](std::int64_t box) {
+    grow_by(-block(box).bytes());
+    block(box).forget();
+  });
+  boxes_ = std::move(boxes);
+}
+
 std::vector<std::int64_t> BlocksOnHost::ranks() const {
   std::vector<std::int64_t> result;
   for (const OrthonormalBlock& one : blocks_) {
@@ -148,7 +189,7 @@ std::vector<double> BlocksOnHost::multiply(const std::vector<std::int64_t>& offs
                  y.data() + offsets[static_cast<std::size_t>(box)], 0.0, to);
     }
   };
-  workers.share(lists().boxes(), work, [&](std::int64_t box, sparse::Packet& packet) {
+  workers.share_by(boxes_.doer, work, [&](std::int64_t box, sparse::Packet& packet) {
     packet.array(slots.data() + lists().begin[static_cast<std::size_t>(box)], block(box).rows);
   });
   std::vector<double> result(static_cast<std::size_t>(lists().rows), 0.0);
@@ -176,7 +217,7 @@ std::vector<double> BlocksOnHost::multiply_adjoint(const std::vector<std::int64_
                  local.data(), 0.0, result.data() + offsets[static_cast<std::size_t>(box)]);
     }
   };
-  workers.share(lists().boxes(), work, [&](std::int64_t box, sparse::Packet& packet) {
+  workers.share_by(boxes_.doer, work, [&](std::int64_t box, sparse::Packet& packet) {
     packet.array(result.data() + offsets[static_cast<std::size_t>(box)], block(box).rank);
   });
   return result;
@@ -231,14 +272,22 @@ void BlockSystem::polish(const std::vector<std::int64_t>& offsets, const std::ve
 }
 
 std::vector<double> BlocksOnHost::weights_of(const std::vector<std::int64_t>& offsets,
-                                             const std::vector<double>& y) const {
-  std::vector<double> weights;
-  for (std::int64_t box = 0; box < lists().boxes(); ++box) {
-    const OrthonormalBlock& q = block(box);
-    const std::size_t first = weights.size();
-    weights.resize(first + static_cast<std::size_t>(q.columns));
-    q.weights_of(y.data() + offsets[static_cast<std::size_t>(box)], weights.data() + first);
+                                             const std::vector<double>& y,
+                                             const sparse::Workers& workers) const {
+  std::vector<std::int64_t> begin{0};
+  for (const OrthonormalBlock& one : blocks_) {
+    begin.push_back(begin.back() + one.columns);
   }
+  std::vector<double> weights(static_cast<std::size_t>(begin.back()));
+  workers.share_by(
+      boxes_.doer,
+      [&](std::int64_t box) {
+        block(box).weights_of(y.data() + offsets[static_cast<std::size_t>(box)],
+                              weights.data() + begin[static_cast<std::size_t>(box)]);
+      },
+      [&](std::int64_t box, sparse::Packet& packet) {
+        packet.array(weights.data() + begin[static_cast<std::size_t>(box)], block(box).columns);
+      });
   return weights;
 }
 

@@ -4,6 +4,7 @@
 #include "fbpinn/border.hpp"
 #include "fbpinn/numbers.hpp"
 #include "fbpinn/orthonormal_block.hpp"
+#include "fbpinn/process_boxes.hpp"
 #include "sparse/block_cholesky.hpp"
 #include "sparse/block_graph.hpp"
 
@@ -14,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::fbpinn {
@@ -64,7 +66,8 @@ class BlockSystem {
   /// The weights of the boxes' columns before they were made orthonormal, those of all boxes one
   /// after the other; 0 for columns left out.
   virtual std::vector<double> weights_of(const std::vector<std::int64_t>& offsets,
-                                         const std::vector<double>& y) const = 0;
+                                         const std::vector<double>& y,
+                                         const sparse::Workers& workers) const = 0;
 
   struct Solution {
     std::vector<double> y;
@@ -121,17 +124,26 @@ class BlockSystem {
   const RowLists& lists_;
 };
 
-/// In memory of the host.
+/// In memory of the host; of processes each has the columns of some boxes.
 class BlocksOnHost final : public BlockSystem {
  public:
-  explicit BlocksOnHost(const RowLists& lists)
-      : BlockSystem(lists), blocks_(static_cast<std::size_t>(lists.boxes())) {}
+  /// Makes the columns of box after box, each by its doer.
+  using MakeBlock = std::function<OrthonormalBlock(std::int64_t box)>;
 
-  OrthonormalBlock& block(std::int64_t box) { return blocks_[static_cast<std::size_t>(box)]; }
-  const OrthonormalBlock& block(std::int64_t box) const {
-    return blocks_[static_cast<std::size_t>(box)];
-  }
-  /// Adds block (i, j) of Q^T Q.
+  BlocksOnHost(const RowLists& lists, ProcessBoxes boxes)
+      : BlockSystem(lists),
+        boxes_(std::move(boxes)),
+        blocks_(static_cast<std::size_t>(lists.boxes())) {}
+
+  /// Afterwards the doers have them, and all know how many columns of each box are kept.
+  void make(const MakeBlock& make_block, const sparse::Workers& workers);
+  /// From doers to others who are to keep them; they do the products from now on.
+  void bring_to(ProcessBoxes boxes, const sparse::Workers& workers);
+  /// Bytes of columns that this process has now, and has had at most.
+  std::int64_t bytes() const { return bytes_; }
+  std::int64_t most_bytes() const { return most_bytes_; }
+
+  /// Adds block (i, j) of Q^T Q, of two boxes whose columns are here.
   void add_gram(std::int32_t i, std::int32_t j, MatrixView<double> target) const;
 
   std::vector<std::int64_t> ranks() const override;
@@ -142,14 +154,24 @@ class BlocksOnHost final : public BlockSystem {
                                        const std::vector<double>& r,
                                        const sparse::Workers& workers) const override;
   std::vector<double> weights_of(const std::vector<std::int64_t>& offsets,
-                                 const std::vector<double>& y) const override;
+                                 const std::vector<double>& y,
+                                 const sparse::Workers& workers) const override;
 
  protected:
   std::unique_ptr<Gram> make_gram(const sparse::BlockGraph& graph, sparse::EliminationTree tree,
                                   const sparse::Workers& workers) const override;
 
  private:
-  std::vector<OrthonormalBlock> blocks_;
+  OrthonormalBlock& block(std::int64_t box) { return blocks_[static_cast<std::size_t>(box)]; }
+  const OrthonormalBlock& block(std::int64_t box) const {
+    return blocks_[static_cast<std::size_t>(box)];
+  }
+  void grow_by(std::int64_t bytes);
+
+  ProcessBoxes boxes_;
+  std::vector<OrthonormalBlock> blocks_;  ///< of boxes that are elsewhere their shapes
+  std::int64_t bytes_ = 0;
+  std::int64_t most_bytes_ = 0;
 };
 
 }  // namespace shardsolve::fbpinn

@@ -305,7 +305,8 @@ std::vector<double> BlocksOnDevice::multiply_adjoint(const std::vector<std::int6
 }
 
 std::vector<double> BlocksOnDevice::weights_of(const std::vector<std::int64_t>& offsets,
-                                               const std::vector<double>& y) const {
+                                               const std::vector<double>& y,
+                                               const sparse::Workers& /*workers*/) const {
   runtime::Queue& queue = rank_.update();
   const std::int64_t columns = blocks_.columns;
   std::vector<std::int64_t> begin{0};

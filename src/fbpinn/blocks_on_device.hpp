@@ -40,7 +40,8 @@ class BlocksOnDevice final : public BlockSystem {
                                        const std::vector<double>& r,
                                        const sparse::Workers& workers) const override;
   std::vector<double> weights_of(const std::vector<std::int64_t>& offsets,
-                                 const std::vector<double>& y) const override;
+                                 const std::vector<double>& y,
+                                 const sparse::Workers& workers) const override;
 
  protected:
   std::unique_ptr<Gram> make_gram(const sparse::BlockGraph& graph, sparse::EliminationTree tree,

@@ -118,7 +118,10 @@ LinearStepMemory device_memory(const TrainingGeometry& geometry, std::int64_t co
     factor +=
         sparse::schedule_fronts(own.tree, available - features - other - factor).bytes(own.tree);
     if (rank == 0 || features + other + factor > most.features + most.factor) {
-      most = {.features = features + other, .factor = factor, .available = available};
+      most = {.features = features + other,
+              .features_by_cg = features + other,
+              .factor = factor,
+              .available = available};
     }
   }
   return most;

@@ -84,6 +84,8 @@ class Descent {
         last_of_box_(problem_.fields() * problem_.mlp().features()),
         geometry_(problem_.boxes(), problem_.jet_set(), problem_.fields(),
                   training::all_points(problem_), training::shapes_of(problem_), workers_),
+        steps_(geometry_.lists, graph_of(problem_.boxes(), geometry_.lists, sizes()),
+               static_cast<std::int64_t>(trained.coefficients.size())),
         now_{trained.hidden_weights, trained.last_layer, trained.coefficients} {
     runtime::host::blas::use_one_thread();
   }
@@ -96,10 +98,12 @@ class Descent {
     double growth = 2.0;
     record.ended = DampedDescent::End::limit;
     std::vector<double> scales;
+    const StepSpace space = choose_space();
+    const ProcessBoxes boxes = steps_.boxes_for(space, workers_);
     while (record.steps < options_.max_steps) {
-      BlockJacobian jacobian = make_jacobian();
-      const std::vector<double> gradient = jacobian.multiply_adjoint(rows_.residual);
-      const std::vector<double> norms = jacobian.norms();
+      BlockJacobian jacobian = make_jacobian(boxes);
+      const std::vector<double> gradient = jacobian.multiply_adjoint(rows_.residual, workers_);
+      const std::vector<double> norms = jacobian.norms(workers_);
       record.gradient = largest_cosine(gradient, norms);
       if (record.gradient <= options_.gradient_tolerance) {
         record.ended = DampedDescent::End::gradient;
@@ -107,9 +111,7 @@ class Descent {
       }
       grow_scales(norms, scales);
       jacobian.divide_columns(scales);
-      const DampedSteps steps(jacobian, graph_of(problem_.boxes(), geometry_.lists, sizes()));
-      const StepSpace space = choose_space(steps);
-      if (!descend(steps, space, scales, damping, growth)) {
+      if (!descend(space, jacobian, scales, damping, growth)) {
         record.ended = DampedDescent::End::step;
         break;
       }
@@ -159,18 +161,30 @@ class Descent {
                           options_.start.chunk, workers_, DerivativesAt::host);
   }
 
-  BlockJacobian make_jacobian() {
+  BlockJacobian make_jacobian(const ProcessBoxes& boxes) {
     workers_.enter("Jacobian");
     BlockJacobian jacobian;
     jacobian.lists = &geometry_.lists;
+    jacobian.boxes = boxes;
     jacobian.columns = hidden_of_box_ + last_of_box_;
     jacobian.blocks.resize(static_cast<std::size_t>(problem_.boxes().count()));
-    workers_.share(
-        problem_.boxes().count(),
-        [&](std::int64_t box) { jacobian.blocks[static_cast<std::size_t>(box)] = block_of(box); },
-        [&](std::int64_t box, sparse::Packet& packet) {
-          packet.vector(jacobian.blocks[static_cast<std::size_t>(box)]);
-        });
+    const auto block = [&](std::int64_t box) -> std::vector<double>& {
+      return jacobian.blocks[static_cast<std::size_t>(box)];
+    };
+    workers_.share_by(
+        boxes.doer, [&](std::int64_t box) { block(box) = block_of(box); },
+        [](std::int64_t, sparse::Packet&) {});
+    std::vector<std::int64_t> bytes;
+    for (std::int64_t box = 0; box < problem_.boxes().count(); ++box) {
+      bytes.push_back(static_cast<std::int64_t>(sizeof(double)) * jacobian.columns *
+                      static_cast<std::int64_t>(geometry_.lists.rows_of(box).size()));
+    }
+    bring_boxes(
+        boxes, boxes, bytes, workers_,
+        [&](const sparse::Delivery& one, sparse::Packet& packet) {
+          packet.vector(block(one.piece));
+        },
+        [](std::int64_t) {});
     jacobian.border = rows_.by_coefficients;
     jacobian.border_columns = static_cast<std::int64_t>(now_.coefficients.size());
     return jacobian;
@@ -225,34 +239,46 @@ class Descent {
     }
   }
 
-  StepSpace choose_space(const DampedSteps& steps) const {
+  /// Of the process that keeps most of it.
+  double jacobian_bytes(const ProcessBoxes& boxes) const {
+    std::vector<double> bytes(static_cast<std::size_t>(workers_.processes));
+    for (std::int64_t box = 0; box < boxes.boxes(); ++box) {
+      for (const std::int64_t process : boxes.keepers[static_cast<std::size_t>(box)]) {
+        bytes[static_cast<std::size_t>(process)] +=
+            8.0 * static_cast<double>(geometry_.lists.rows_of(box).size()) *
+            static_cast<double>(hidden_of_box_ + last_of_box_);
+      }
+    }
+    return *std::max_element(bytes.begin(), bytes.end());
+  }
+
+  StepSpace choose_space() const {
     using Equations = LevenbergMarquardtOptions::Equations;
-    StepSpace space = steps.cheaper();
+    StepSpace space = steps_.cheaper();
     if (options_.equations != Equations::cheaper) {
       space =
           options_.equations == Equations::of_samples ? StepSpace::samples : StepSpace::parameters;
     }
-    const double jacobian =
-        8.0 * static_cast<double>(geometry_.lists.slots() * (hidden_of_box_ + last_of_box_));
-    const double needed = jacobian + steps.bytes(space);
+    const double jacobian = jacobian_bytes(steps_.boxes_for(space, workers_));
+    const double needed = jacobian + steps_.bytes(space);
     if (needed > least_of_processes(workers_, static_cast<double>(available_host_memory()))) {
       throw Error(ErrorKind::out_of_memory,
                   fmt::format("a step of Levenberg-Marquardt needs {:.2f} GB for the Jacobian and "
                               "{:.2f} GB for its equations, more than is free: it is for small "
                               "problems; use least_squares, or fewer points or units",
-                              jacobian * 1e-9, steps.bytes(space) * 1e-9));
+                              jacobian * 1e-9, steps_.bytes(space) * 1e-9));
     }
     trained_.descent.in_samples = space == StepSpace::samples;
     return space;
   }
 
   /// One step that makes the loss smaller, by more and more damping. False if there is none.
-  bool descend(const DampedSteps& steps, StepSpace space, const std::vector<double>& scales,
+  bool descend(StepSpace space, const BlockJacobian& jacobian, const std::vector<double>& scales,
                double& damping, double& growth) {
     constexpr double max_damping = 1e16;
     const double before = rows_.loss();
     for (; damping < max_damping; damping *= growth, growth *= 2.0) {
-      const auto scaled = steps.step(space, damping, rows_.residual, workers_);
+      const auto scaled = steps_.step(space, jacobian, damping, rows_.residual, workers_);
       if (!scaled) {
         continue;
       }
@@ -268,7 +294,7 @@ class Descent {
       if (!(gain > 0.0)) {
         continue;
       }
-      const double promised = promised_gain(*scaled, steps, damping);
+      const double promised = promised_gain(*scaled, jacobian, damping);
       const double ratio = gain / promised;
       // Nielsen, IMM-REP-1999-05.
       damping *= std::max(1.0 / 3.0, 1.0 - std::pow(2.0 * ratio - 1.0, 3.0));
@@ -283,9 +309,9 @@ class Descent {
   }
 
   /// ||r||^2 - ||J y + r||^2 = -y^T (J^T r) + damping ||y||^2.
-  double promised_gain(const std::vector<double>& y, const DampedSteps& steps,
+  double promised_gain(const std::vector<double>& y, const BlockJacobian& jacobian,
                        double damping) const {
-    const std::vector<double> gradient = steps.jacobian().multiply_adjoint(rows_.residual);
+    const std::vector<double> gradient = jacobian.multiply_adjoint(rows_.residual, workers_);
     double gain = 0.0;
     for (std::size_t k = 0; k < y.size(); ++k) {
       gain += y[k] * (damping * y[k] - gradient[k]);
@@ -326,6 +352,7 @@ class Descent {
   std::int64_t hidden_of_box_;
   std::int64_t last_of_box_;
   TrainingGeometry geometry_;
+  DampedSteps steps_;
   Parameters now_;
   PointwiseRows rows_;
 };

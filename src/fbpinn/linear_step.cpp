@@ -4,6 +4,8 @@
 #include "fbpinn/box_rows.hpp"
 #include "fbpinn/on_device.hpp"
 #include "fbpinn/on_ranks.hpp"
+#include "fbpinn/process_boxes.hpp"
+#include "fbpinn/process_memory.hpp"
 #include "fbpinn/timer.hpp"
 #include "mesh/mesh_state.hpp"
 #include "runtime/host/blas.hpp"
@@ -26,32 +28,25 @@ void make_blocks(const TrainingGeometry& geometry, const Mlp& mlp,
                  std::span<const double> hidden_weights, std::span<const double> derivatives,
                  double rank_tolerance, const sparse::Workers& workers, BlocksOnHost& system) {
   workers.enter("features");
+  constexpr std::int64_t nonfinite_rank = -1;  // told in place of the rank
   const std::int64_t columns = geometry.fields * mlp.features();
-  std::vector<char> is_finite(static_cast<std::size_t>(geometry.boxes.count()), 1);
-  const auto work = [&](std::int64_t box) {
-    const auto rows = static_cast<std::int64_t>(geometry.lists.rows_of(box).size());
-    std::vector<double> memory(static_cast<std::size_t>(rows * columns));
-    box_rows(geometry, mlp, hidden_weights, derivatives, box, memory.data());
-    if (!are_finite(memory)) {
-      is_finite[static_cast<std::size_t>(box)] = 0;
-      return;
-    }
-    system.block(box) =
-        orthonormalised(MatrixView<double>(memory.data(), rows, columns), rank_tolerance);
-  };
-  workers.share(geometry.boxes.count(), work, [&](std::int64_t box, sparse::Packet& packet) {
-    OrthonormalBlock& block = system.block(box);
-    packet.value(is_finite[static_cast<std::size_t>(box)]);
-    packet.value(block.rows);
-    packet.value(block.columns);
-    packet.value(block.rank);
-    packet.vector(block.adjoint);
-    packet.vector(block.r);
-    packet.vector(block.kept_columns);
-  });
-  const auto bad = std::find(is_finite.begin(), is_finite.end(), 0);
-  if (bad != is_finite.end()) {
-    refuse_nonfinite_units(geometry, mlp, hidden_weights, derivatives, bad - is_finite.begin());
+  system.make(
+      [&](std::int64_t box) {
+        const auto rows = static_cast<std::int64_t>(geometry.lists.rows_of(box).size());
+        std::vector<double> memory(static_cast<std::size_t>(rows * columns));
+        box_rows(geometry, mlp, hidden_weights, derivatives, box, memory.data());
+        OrthonormalBlock nonfinite;
+        nonfinite.rank = nonfinite_rank;
+        return are_finite(memory)
+                   ? orthonormalised(MatrixView<double>(memory.data(), rows, columns),
+                                     rank_tolerance)
+                   : nonfinite;
+      },
+      workers);
+  const std::vector<std::int64_t> ranks = system.ranks();
+  const auto bad = std::find(ranks.begin(), ranks.end(), nonfinite_rank);
+  if (bad != ranks.end()) {
+    refuse_nonfinite_units(geometry, mlp, hidden_weights, derivatives, bad - ranks.begin());
   }
 }
 
@@ -68,48 +63,68 @@ Elimination elimination_of(const TrainingGeometry& geometry, std::vector<std::in
   return result;
 }
 
-/// What a linear step takes of the host's memory.
+/// Who makes which boxes' columns, with the sizes of the graph, and keeps them. Without a factor
+/// nobody needs another's.
+ProcessBoxes host_boxes(const RowLists& lists, const Elimination& elimination, bool is_by_cg,
+                        const sparse::Workers& workers) {
+  if (is_by_cg || workers.processes == 1) {
+    return boxes_in_turn(lists.boxes(), workers.processes);
+  }
+  std::vector<std::int64_t> work;
+  for (std::int64_t box = 0; box < lists.boxes(); ++box) {
+    work.push_back(static_cast<std::int64_t>(lists.rows_of(box).size()) *
+                   elimination.graph.size(box));
+  }
+  return boxes_of_fronts(elimination.tree, work, workers);
+}
+
+/// What a linear step takes of the host's memory, of the process that needs most.
 LinearStepMemory host_memory(const TrainingGeometry& geometry, std::int64_t columns_of_box,
                              const sparse::EliminationTree& tree, const sparse::Workers& workers) {
-  return {.features = 8.0 * static_cast<double>(geometry.lists.slots() * columns_of_box),
-          .factor = sparse::cost_of(tree).peak_bytes,
-          .available = least_of_processes(workers, static_cast<double>(available_host_memory()))};
+  LinearStepMemory memory = most_of(memory_of_processes(geometry.lists, columns_of_box, tree,
+                                                        workers.processes, workers.joint_fronts));
+  memory.available = least_of_processes(workers, static_cast<double>(available_host_memory()));
+  return memory;
 }
 
 /// Whether conjugate gradients are taken. Throws if there is not the memory for what is asked for.
 bool choose_cg(const LinearStepMemory& memory, std::int64_t boxes, const char* whose,
                LinearMethod method) {
   const bool fits = memory.features + memory.factor <= memory.available;
-  if (memory.features > memory.available || (!fits && method == LinearMethod::factor)) {
-    throw Error(ErrorKind::out_of_memory,
-                fmt::format("least squares needs {:.2f} GB of {} memory for the features of {} "
-                            "boxes and {:.2f} GB for the factor; {:.2f} GB are free. Use fewer "
-                            "points, smaller networks or boxes that overlap less",
-                            memory.features * 1e-9, whose, boxes, memory.factor * 1e-9,
-                            memory.available * 1e-9));
+  const bool is_by_cg = method == LinearMethod::cg || (method == LinearMethod::automatic && !fits);
+  const double features = is_by_cg ? memory.features_by_cg : memory.features;
+  if (features > memory.available || (!is_by_cg && !fits)) {
+    throw Error(
+        ErrorKind::out_of_memory,
+        fmt::format("least squares needs {:.2f} GB of {} memory for the features of {} "
+                    "boxes and {:.2f} GB for the factor; {:.2f} GB are free. Use fewer "
+                    "points, smaller networks or boxes that overlap less",
+                    features * 1e-9, whose, boxes, memory.factor * 1e-9, memory.available * 1e-9));
   }
-  return method == LinearMethod::cg || !fits;
+  return is_by_cg;
 }
 
-/// The rest of a step, when the blocks are made. `is_placed`: boxes are where the order of
-/// elimination has them, which is kept.
-void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimination elimination,
-            bool is_placed, std::span<const double> by_coefficients,
-            std::span<const double> residual, double rank_tolerance, const sparse::Workers& workers,
-            const LinearSolver& solver, LinearStep& step) {
-  step.rank = system.ranks();
+/// The order of elimination for the columns that are kept. `is_placed`: boxes are where the order
+/// has them, which stays.
+void order_kept(Elimination& elimination, bool is_placed, LinearStep& step) {
+  const Timer timer(step.order_seconds);
   sparse::BlockGraph& graph = elimination.graph;
-  {
-    const Timer timer(step.order_seconds);
-    if (step.rank != graph.sizes) {
-      graph.sizes = step.rank;
-      elimination.tree = is_placed ? sparse::with_sizes(std::move(elimination.tree), graph)
-                                   : sparse::nested_dissection(graph);
-    }
-    step.dense = sparse::dense_cost(graph);
-    step.band = sparse::band_cost(graph);
-    step.nested_dissection = sparse::cost_of(elimination.tree);
+  if (step.rank != graph.sizes) {
+    graph.sizes = step.rank;
+    elimination.tree = is_placed ? sparse::with_sizes(std::move(elimination.tree), graph)
+                                 : sparse::nested_dissection(graph);
   }
+  step.dense = sparse::dense_cost(graph);
+  step.band = sparse::band_cost(graph);
+  step.nested_dissection = sparse::cost_of(elimination.tree);
+}
+
+/// The rest of a step, when the blocks are where they are needed.
+void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimination elimination,
+            std::span<const double> by_coefficients, std::span<const double> residual,
+            double rank_tolerance, const sparse::Workers& workers, const LinearSolver& solver,
+            LinearStep& step) {
+  const sparse::BlockGraph& graph = elimination.graph;
   std::vector<double> b(residual.size());
   std::transform(residual.begin(), residual.end(), b.begin(), std::negate<>());
   // What projections leave of a column in the range of the others is about 1e-14.
@@ -137,7 +152,7 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
     step.coefficients = std::move(solution.z);
     step.coefficients_determined = solution.border_rank;
     step.coefficient_deviations = std::move(solution.border_deviations);
-    step.change = system.weights_of(graph.offsets(), solution.y);
+    step.change = system.weights_of(graph.offsets(), solution.y, workers);
   }
 }
 
@@ -189,7 +204,10 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
         const Timer timer(mine.rows_seconds);
         system.make(hidden_weights, derivatives, rank_tolerance, inside);
       }
-      finish(system, geometry, elimination, true, by_coefficients, residual, rank_tolerance, inside,
+      Elimination kept = elimination;
+      mine.rank = system.ranks();
+      order_kept(kept, true, mine);
+      finish(system, geometry, std::move(kept), by_coefficients, residual, rank_tolerance, inside,
              solver, mine);
       if (rank.leads()) {
         of_first = std::move(mine);
@@ -199,14 +217,22 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   }
   step.is_by_cg = choose_cg(host_memory(geometry, columns_of_box, elimination.tree, workers), boxes,
                             "the host's", solver.method);
-  BlocksOnHost system(geometry.lists);
+  BlocksOnHost system(geometry.lists,
+                      host_boxes(geometry.lists, elimination, step.is_by_cg, workers));
   {
     const Timer timer(step.rows_seconds);
     make_blocks(geometry, mlp, hidden_weights, derivatives.on_host, rank_tolerance, workers,
                 system);
   }
-  finish(system, geometry, std::move(elimination), false, by_coefficients, residual, rank_tolerance,
+  step.rank = system.ranks();
+  order_kept(elimination, false, step);
+  if (workers.processes > 1 && !step.is_by_cg) {
+    const Timer timer(step.rows_seconds);
+    system.bring_to(host_boxes(geometry.lists, elimination, false, workers), workers);
+  }
+  finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
          workers, solver, step);
+  step.feature_bytes = system.most_bytes();
   return step;
 }
 

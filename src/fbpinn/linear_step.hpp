@@ -24,7 +24,8 @@ struct LinearSolver {
 
 /// Bytes that a linear step takes, and that there are.
 struct LinearStepMemory {
-  double features = 0.0;  ///< and all else but the factor
+  double features = 0.0;        ///< and all else but the factor
+  double features_by_cg = 0.0;  ///< likewise, if there is none
   double factor = 0.0;
   double available = 0.0;
 };
@@ -47,6 +48,8 @@ struct LinearStep {
   bool is_by_cg = false;     ///< no factor was made
   bool is_limited = false;   ///< by max_steps
   bool is_factored = false;  ///< else there is no change
+  /// That the columns of boxes have taken of the host's memory at most, in this process.
+  std::int64_t feature_bytes = 0;
   sparse::FactorCost dense;
   sparse::FactorCost band;
   sparse::FactorCost nested_dissection;

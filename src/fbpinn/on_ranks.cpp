@@ -2,6 +2,7 @@
 
 #include "core/floating_point.hpp"
 #include "mesh/mesh_state.hpp"
+#include "programs/deliver.hpp"
 #include "programs/gather.hpp"
 #include "runtime/host/host_queue.hpp"
 
@@ -24,6 +25,7 @@ namespace on_mesh {
 
 using Work = std::function<void(std::int64_t)>;
 using Tell = std::function<void(std::int64_t, sparse::Packet&)>;
+using TellOne = std::function<void(const sparse::Delivery&, sparse::Packet&)>;
 
 void launch(mesh::Rank& rank, const char* name, std::function<void()> work) {
   static_cast<runtime::host::HostQueue&>(rank.update()).launch({name}, std::move(work));
@@ -141,7 +143,7 @@ void do_own(mesh::Rank& rank, Memory memory, const char* name, std::int64_t coun
             const Work& work) {
   if (memory == Memory::host) {
     launch(rank, name, [&] {
-      for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t i = 0; i < count && !rank.stop_requested(); ++i) {
         rank.beat(name);
         work(i);
       }
@@ -158,46 +160,109 @@ void do_own(mesh::Rank& rank, Memory memory, const char* name, std::int64_t coun
   leave_if_asked(rank);
 }
 
-/// One rank in this process: it does every so-many-th piece, and gets what the others have done.
-void share_pieces(Mesh& mesh, const RunOptions& run, const char* name, std::int64_t count,
+/// One rank in this process: it does its pieces, those that `process_of` has in [begin, end) for
+/// it, and gets what the others have done.
+void do_range(mesh::Rank& rank, Memory memory, const char* name,
+              const std::vector<std::int64_t>& process_of, std::int64_t begin, std::int64_t end,
+              const Work& work, const Tell& tell) {
+  std::vector<std::vector<std::int64_t>> pieces(static_cast<std::size_t>(rank.count()));
+  for (std::int64_t i = begin; i < end; ++i) {
+    pieces[static_cast<std::size_t>(process_of[static_cast<std::size_t>(i)])].push_back(i);
+  }
+  const auto tell_all_of = [&](std::int64_t of, sparse::Packet& packet) {
+    for (const std::int64_t piece : pieces[static_cast<std::size_t>(of)]) {
+      tell(piece, packet);
+    }
+  };
+  const auto& own = pieces[static_cast<std::size_t>(rank.index())];
+  do_own(rank, memory, name, static_cast<std::int64_t>(own.size()), [&](std::int64_t i) {
+    const std::int64_t piece = own[static_cast<std::size_t>(i)];
+    if (memory == Memory::host) {  // one after the other
+      rank.report(name, static_cast<double>(piece) / static_cast<double>(process_of.size()));
+    }
+    work(piece);
+  });
+  sparse::Packet mine;
+  tell_all_of(rank.index(), mine);
+  exchange(rank, mine, tell_all_of);
+}
+
+/// So many pieces at a time; 0: all.
+void share_pieces(Mesh& mesh, const RunOptions& run, const char* name,
+                  const std::vector<std::int64_t>& process_of, std::int64_t at_a_time,
                   const Work& work, const Tell& tell) {
-  // So many of each rank at a time: what is told needs memory.
-  constexpr std::int64_t at_a_time = 32;
-  const std::int64_t ranks = mesh.ranks();
-  for (std::int64_t begin = 0; begin < count; begin += at_a_time * ranks) {
-    const std::int64_t end = std::min(count, begin + at_a_time * ranks);
+  const auto count = static_cast<std::int64_t>(process_of.size());
+  for (std::int64_t begin = 0; begin < count;) {
+    const std::int64_t end = at_a_time > 0 ? std::min(count, begin + at_a_time) : count;
     mesh.state().run(run, [&](mesh::Rank& rank) {
       rank.report(name, static_cast<double>(begin) / static_cast<double>(count));
-      const auto pieces_of = [&](std::int64_t of) {
-        return std::max<std::int64_t>((end - begin - of + ranks - 1) / ranks, 0);
-      };
-      const auto tell_all_of = [&](std::int64_t of, sparse::Packet& packet) {
-        for (std::int64_t i = 0; i < pieces_of(of); ++i) {
-          tell(begin + of + i * ranks, packet);
-        }
-      };
-      const Memory memory = mesh.memory();
-      do_own(rank, memory, name, pieces_of(rank.index()), [&](std::int64_t i) {
-        const std::int64_t piece = begin + rank.index() + i * ranks;
-        if (memory == Memory::host) {  // one after the other
-          rank.report(name, static_cast<double>(piece) / static_cast<double>(count));
-        }
-        work(piece);
-      });
-      sparse::Packet mine;
-      tell_all_of(rank.index(), mine);
-      exchange(rank, mine, tell_all_of);
+      do_range(rank, mesh.memory(), name, process_of, begin, end, work, tell);
     });
+    begin = end;
   }
+}
+
+void deliver_pieces(Mesh& mesh, const RunOptions& run, const char* name,
+                    const std::vector<sparse::Delivery>& deliveries, const TellOne& tell) {
+  if (deliveries.empty()) {
+    return;
+  }
+  mesh.state().run(run, [&](mesh::Rank& rank) {
+    rank.report(name, 0.0);
+    std::vector<sparse::Packet> packets(static_cast<std::size_t>(rank.count()));
+    for (const sparse::Delivery& one : deliveries) {
+      if (one.from == rank.index()) {
+        rank.beat(name);
+        tell(one, packets[static_cast<std::size_t>(one.to)]);
+      }
+    }
+    std::vector<std::vector<std::byte>> sent;
+    for (sparse::Packet& packet : packets) {
+      sent.push_back(packet.take());
+    }
+    programs::deliver(rank, std::move(sent), [&](std::int64_t from, std::vector<std::byte> bytes) {
+      sparse::Packet packet(std::move(bytes));
+      for (const sparse::Delivery& one : deliveries) {
+        if (one.from == from && one.to == rank.index()) {
+          rank.beat(name);
+          tell(one, packet);
+        }
+      }
+    });
+    leave_if_asked(rank);
+  });
+}
+
+/// Of each piece the process that does it.
+std::vector<std::int64_t> in_turn(std::int64_t pieces, std::int64_t processes) {
+  std::vector<std::int64_t> process_of(static_cast<std::size_t>(pieces));
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    process_of[static_cast<std::size_t>(i)] = i % processes;
+  }
+  return process_of;
 }
 
 /// Processes of a rank each.
 void let_processes_share(sparse::Workers& workers, Mesh& mesh, const RunOptions& run) {
   const auto phase = std::make_shared<const char*>("start");
   workers.processes = mesh.ranks();
+  while (!mesh.is_here(workers.process)) {
+    ++workers.process;
+  }
   workers.enter = [phase](const char* now) { *phase = now; };
   workers.share = [&mesh, &run, phase](std::int64_t count, const Work& work, const Tell& tell) {
-    share_pieces(mesh, run, *phase, count, work, tell);
+    // Of each rank: what is told needs memory.
+    constexpr std::int64_t at_a_time = 32;
+    share_pieces(mesh, run, *phase, in_turn(count, mesh.ranks()), at_a_time * mesh.ranks(), work,
+                 tell);
+  };
+  workers.share_by = [&mesh, &run, phase](const std::vector<std::int64_t>& process_of,
+                                          const Work& work, const Tell& tell) {
+    share_pieces(mesh, run, *phase, process_of, 0, work, tell);
+  };
+  workers.deliver = [&mesh, &run, phase](const std::vector<sparse::Delivery>& deliveries,
+                                         const TellOne& tell) {
+    deliver_pieces(mesh, run, *phase, deliveries, tell);
   };
   workers.once = [share = workers.share](const std::function<void()>& work,
                                          const std::function<void(sparse::Packet&)>& tell) {
@@ -224,6 +289,16 @@ bool are_all_here(const Mesh& mesh) {
   return true;
 }
 
+/// Of one process: `each` does all.
+void share_all_by(sparse::Workers& workers) {
+  workers.share = [each = workers.each](std::int64_t count, const Work& work,
+                                        const Tell& /*tell*/) { each(count, work); };
+  workers.share_by = [each = workers.each](const std::vector<std::int64_t>& process_of,
+                                           const Work& work, const Tell& /*tell*/) {
+    each(static_cast<std::int64_t>(process_of.size()), work);
+  };
+}
+
 sparse::Workers on_gpus(Mesh& mesh, const RunOptions& run) {
   sparse::Workers workers;
   workers.devices = &mesh;
@@ -237,8 +312,7 @@ sparse::Workers on_gpus(Mesh& mesh, const RunOptions& run) {
         throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
       }
     };
-    workers.share = [each = workers.each](std::int64_t count, const Work& work,
-                                          const Tell& /*tell*/) { each(count, work); };
+    share_all_by(workers);
     return workers;
   }
   let_processes_share(workers, mesh, run);
@@ -262,8 +336,7 @@ sparse::Workers on_cpus(Mesh& mesh, const RunOptions& run) {
   workers.each = [&mesh, &run, phase](std::int64_t count, const Work& work) {
     do_pieces(mesh, run, *phase, count, work);
   };
-  workers.share = [each = workers.each](std::int64_t count, const Work& work,
-                                        const Tell& /*tell*/) { each(count, work); };
+  share_all_by(workers);
   return workers;
 }
 

@@ -107,6 +107,17 @@ void OrthonormalBlock::weights_of(const double* y, double* z) const {
   }
 }
 
+std::int64_t OrthonormalBlock::bytes() const {
+  return static_cast<std::int64_t>((adjoint.size() + r.size()) * sizeof(double) +
+                                   kept_columns.size() * sizeof(std::int32_t));
+}
+
+void OrthonormalBlock::forget() {
+  adjoint = {};
+  r = {};
+  kept_columns = {};
+}
+
 OrthonormalBlock orthonormalised(MatrixView<double> m, double tolerance, double least) {
   using namespace orthonormal;
   OrthonormalBlock block;

@@ -19,6 +19,10 @@ struct OrthonormalBlock {
 
   /// The weights z of M's columns with M z = Q y; 0 for those left out. columns numbers.
   void weights_of(const double* y, double* z) const;
+  /// Of the arrays.
+  std::int64_t bytes() const;
+  /// Gives the arrays back: what is left are the three numbers.
+  void forget();
 };
 
 /// `m` is overwritten. Columns whose part beside the others is at most `tolerance` times the

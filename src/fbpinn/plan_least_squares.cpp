@@ -3,6 +3,7 @@
 #include "fbpinn/block_system.hpp"
 #include "fbpinn/device_placement.hpp"
 #include "fbpinn/on_ranks.hpp"
+#include "fbpinn/process_memory.hpp"
 #include "fbpinn/training_inputs.hpp"
 #include "fbpinn/training_reports.hpp"
 #include "sparse/elimination_tree.hpp"
@@ -34,7 +35,6 @@ TrainingPlan plan_least_squares(const Problem& problem) {
   plan.rows = geometry.rows;
   plan.columns = plan.boxes * columns;
   plan.coefficients = static_cast<std::int64_t>(problem.coefficients_at_start().size());
-  plan.feature_bytes = 8.0 * static_cast<double>(geometry.lists.slots() * columns);
   plan.other_bytes =
       8.0 * static_cast<double>(2 * plan.pairs + geometry.lists.slots() + geometry.derivatives +
                                 plan.points * (geometry.set.size() + geometry.jet_numbers()) +
@@ -44,6 +44,17 @@ TrainingPlan plan_least_squares(const Problem& problem) {
   const sparse::EliminationTree tree = sparse::nested_dissection(graph);
   plan.costs =
       training::told(sparse::dense_cost(graph), sparse::band_cost(graph), sparse::cost_of(tree));
+  const auto of_processes = [&](int processes) {
+    return most_of(
+        memory_of_processes(geometry.lists, columns, tree, processes, sparse::JointFronts{}));
+  };
+  plan.feature_bytes = of_processes(1).features;
+  for (const int processes : {1, 2, 4, 8}) {
+    if (processes <= plan.boxes) {
+      const LinearStepMemory need = of_processes(processes);
+      plan.process_bytes.emplace_back(processes, need.features + need.factor + plan.other_bytes);
+    }
+  }
   for (const int gpus : {1, 2, 4, 8}) {
     if (gpus <= plan.boxes) {
       // As if there were no room: subtrees one after the other.
@@ -62,6 +73,11 @@ std::string TrainingPlan::text() const {
     return fmt::format("  {:<18} {:9.2e} flops {:9.3f} GB  up to {} columns\n", name, cost.flops,
                        cost.bytes * 1e-9, cost.largest);
   };
+  std::string in_processes;
+  for (const auto& [processes, need] : process_bytes) {
+    in_processes += processes == 1 ? fmt::format("at most {:.3f} GB in a process", need * 1e-9)
+                                   : fmt::format(", {:.3f} in each of {}", need * 1e-9, processes);
+  }
   std::string on_gpus;
   for (const auto& [gpus, need] : gpu_bytes) {
     on_gpus += gpus == 1 ? fmt::format("at least {:.3f} GB on a GPU", need * 1e-9)
@@ -77,7 +93,7 @@ std::string TrainingPlan::text() const {
              coefficients > 0 ? fmt::format(", {} numbers of coefficients", coefficients) : "",
              feature_bytes * 1e-9, other_bytes * 1e-9, bytes() * 1e-9) +
          line("nested dissection", costs.nested_dissection) + line("band", costs.band) +
-         line("dense", costs.dense) + on_gpus + "\n" +
+         line("dense", costs.dense) + in_processes + "\n" + on_gpus + "\n" +
          (is_by_cg ? "conjugate gradients are taken: the factor of none fits in memory\n"
                    : "nested dissection is taken: parts of it are independent, and it is "
                      "never more than "

@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "runtime/host/blas.hpp"
+#include "sparse/front_placement.hpp"
 
 #include <shardsolve/error.hpp>
 
@@ -113,6 +114,21 @@ auto BlockCholesky<T>::zeros(std::int64_t count) -> std::unique_ptr<T[], Free> {
 
 template <Scalar T>
 auto BlockCholesky<T>::make_schedule(const Workers& workers) const -> Schedule {
+  Schedule schedule = workers.together ? of_processes(workers) : of_subtrees(workers);
+  schedule.process.resize(tree_.nodes.size());
+  schedule.is_alone.assign(tree_.nodes.size(), 0);
+  for (std::size_t piece = 0; piece < schedule.alone.size(); ++piece) {
+    for (const std::int32_t node : schedule.alone[piece]) {
+      schedule.process[static_cast<std::size_t>(node)] = schedule.process_of_piece[piece];
+      schedule.is_alone[static_cast<std::size_t>(node)] = 1;
+    }
+  }
+  return schedule;
+}
+
+/// Subtrees for whoever is free: so many that all are busy.
+template <Scalar T>
+auto BlockCholesky<T>::of_subtrees(const Workers& workers) const -> Schedule {
   const auto count = static_cast<std::int32_t>(tree_.nodes.size());
   Schedule schedule;
   // Subtrees are the nodes [first, node]: children come before parents without gaps.
@@ -138,7 +154,7 @@ auto BlockCholesky<T>::make_schedule(const Workers& workers) const -> Schedule {
     for (std::size_t i = 0; i < roots.size();) {
       const std::int32_t node = roots[i];
       if (flops[static_cast<std::size_t>(node)] > largest) {
-        schedule.shared.push_back(node);
+        schedule.above.push_back({node});
         roots.erase(roots.begin() + static_cast<std::ptrdiff_t>(i));
         roots.insert(roots.end(), shape(node).children.begin(), shape(node).children.end());
       } else {
@@ -146,45 +162,38 @@ auto BlockCholesky<T>::make_schedule(const Workers& workers) const -> Schedule {
       }
     }
   }
-  std::sort(schedule.shared.begin(), schedule.shared.end());
+  std::sort(schedule.above.begin(), schedule.above.end());
   // The largest first, so that the last ones to begin are small.
   std::stable_sort(roots.begin(), roots.end(), [&](std::int32_t a, std::int32_t b) {
     return flops[static_cast<std::size_t>(a)] > flops[static_cast<std::size_t>(b)];
   });
   for (const std::int32_t root : roots) {
+    schedule.process_of_piece.push_back(static_cast<std::int64_t>(schedule.alone.size()) %
+                                        workers.processes);
     std::vector<std::int32_t>& nodes = schedule.alone.emplace_back();
     for (std::int32_t node = first[static_cast<std::size_t>(root)]; node <= root; ++node) {
       nodes.push_back(node);
     }
   }
-  if (workers.together) {
-    choose_joint(schedule, workers);
-  }
   return schedule;
 }
 
-/// From the first front on that is large, all on the way to its root.
+/// Each process has its subtrees and does them front by front, and some of the fronts above, of
+/// which those that do not wait for each other are done at a time.
 template <Scalar T>
-void BlockCholesky<T>::choose_joint(Schedule& schedule, const Workers& workers) const {
-  schedule.process.assign(tree_.nodes.size(), 0);
-  for (std::size_t piece = 0; piece < schedule.alone.size(); ++piece) {
-    for (const std::int32_t node : schedule.alone[piece]) {
-      schedule.process[static_cast<std::size_t>(node)] =
-          static_cast<std::int64_t>(piece) % workers.count;
+auto BlockCholesky<T>::of_processes(const Workers& workers) const -> Schedule {
+  FrontPlacement placement = spread_fronts(tree_, workers.processes, workers.joint_fronts);
+  Schedule schedule;
+  for (std::size_t n = 0; n < tree_.nodes.size(); ++n) {
+    if (placement.kind[n] == FrontPlacement::Kind::subtree) {
+      schedule.alone.push_back({static_cast<std::int32_t>(n)});
+      schedule.process_of_piece.push_back(placement.rank[n]);
     }
   }
-  std::vector<bool> is_joint(tree_.nodes.size());
-  std::vector<std::int32_t> small;
-  for (const std::int32_t node : schedule.shared) {
-    const auto& children = shape(node).children;
-    const bool joint = shape(node).flops() >= workers.joint_fronts.least_flops ||
-                       std::any_of(children.begin(), children.end(), [&](std::int32_t child) {
-                         return is_joint[static_cast<std::size_t>(child)];
-                       });
-    is_joint[static_cast<std::size_t>(node)] = joint;
-    (joint ? schedule.joint : small).push_back(node);
-  }
-  schedule.shared = std::move(small);
+  schedule.above = levels_of_top(tree_, placement);
+  schedule.joint = std::move(placement.joint);
+  schedule.process = std::move(placement.rank);
+  return schedule;
 }
 
 /// One block column of a front: what the matrix has there, and what the children leave.
@@ -336,26 +345,73 @@ std::optional<BlockPivot> BlockCholesky<T>::failure() const {
   return std::nullopt;
 }
 
-/// What others need of a piece of work: whether it went well, and what it leaves to its parent.
+/// Up to the first front that fails, or has one below that has.
 template <Scalar T>
-void BlockCholesky<T>::tell_piece(std::int64_t piece, Packet& packet) {
-  const std::vector<std::int32_t>& nodes = schedule_.alone[static_cast<std::size_t>(piece)];
-  bool is_factored = true;
-  for (const std::int32_t node : nodes) {
-    packet.value(front(node).failed_column);
-    is_factored = is_factored && front(node).failed_column < 0;
+void BlockCholesky<T>::factor_piece(std::int64_t piece, const AddBlock& add) {
+  const auto is_factored = [&](std::int32_t node) {
+    return front(node).panel && front(node).failed_column < 0;
+  };
+  for (const std::int32_t node : schedule_.alone[static_cast<std::size_t>(piece)]) {
+    const auto& children = shape(node).children;
+    if (!std::all_of(children.begin(), children.end(), is_factored) ||
+        !eliminate(node, add, one_by_one)) {
+      return;
+    }
   }
-  const std::int32_t root = nodes.back();
-  const std::int64_t outer = shape(root).outer;
-  if (!is_factored || outer == 0 || leaves_to_joint(root)) {
-    return;
-  }
+}
+
+template <Scalar T>
+void BlockCholesky<T>::tell_rest(std::int32_t node, Packet& packet) {
+  const std::int64_t outer = shape(node).outer;
   if (packet.reads()) {
-    front(root).rest = zeros(outer * outer);
+    front(node).rest = zeros(outer * outer);
   }
   for (std::int64_t j = 0; j < outer; ++j) {
-    packet.array(front(root).rest.get() + j * outer + j, outer - j);
+    packet.array(front(node).rest.get() + j * outer + j, outer - j);
   }
+}
+
+/// What the children of these fronts leave, to the processes whose they are.
+template <Scalar T>
+void BlockCholesky<T>::bring_rests(const std::vector<std::int32_t>& nodes, const Workers& workers) {
+  std::vector<Delivery> deliveries;
+  for (const std::int32_t node : nodes) {
+    const std::int64_t to = schedule_.process[static_cast<std::size_t>(node)];
+    for (const std::int32_t child : shape(node).children) {
+      const std::int64_t from = schedule_.process[static_cast<std::size_t>(child)];
+      if (from != to && shape(child).outer > 0) {
+        deliveries.push_back({child, from, to});
+      }
+    }
+  }
+  workers.deliver(deliveries, [&](const Delivery& one, Packet& packet) {
+    const auto child = static_cast<std::int32_t>(one.piece);
+    tell_rest(child, packet);
+    if (!packet.reads()) {
+      front(child).rest.reset();
+    }
+  });
+}
+
+/// Fronts above the subtrees that do not wait for each other, each by its process.
+template <Scalar T>
+void BlockCholesky<T>::share_above(
+    const std::vector<std::int32_t>& nodes, const Workers& workers,
+    const std::function<void(std::int32_t node)>& work,
+    const std::function<void(std::int32_t node, Packet&)>& tell) const {
+  if (!workers.together) {
+    for (const std::int32_t node : nodes) {
+      workers.once([&] { work(node); }, [&](Packet& packet) { tell(node, packet); });
+    }
+    return;
+  }
+  std::vector<std::int64_t> process_of;
+  for (const std::int32_t node : nodes) {
+    process_of.push_back(schedule_.process[static_cast<std::size_t>(node)]);
+  }
+  workers.share_by(
+      process_of, [&](std::int64_t i) { work(nodes[static_cast<std::size_t>(i)]); },
+      [&](std::int64_t i, Packet& packet) { tell(nodes[static_cast<std::size_t>(i)], packet); });
 }
 
 template <Scalar T>
@@ -372,33 +428,25 @@ std::optional<BlockPivot> BlockCholesky<T>::factor(const AddBlock& add, const Wo
     front(node).joint.emplace(shape(node).own, shape(node).outer, workers.count,
                               workers.joint_fronts);
   }
-  workers.share(
-      static_cast<std::int64_t>(schedule_.alone.size()),
-      [&](std::int64_t i) {
+  workers.share_by(
+      schedule_.process_of_piece, [&](std::int64_t i) { factor_piece(i, add); },
+      [&](std::int64_t i, Packet& packet) {
         for (const std::int32_t node : schedule_.alone[static_cast<std::size_t>(i)]) {
-          if (!eliminate(node, add, one_by_one)) {
-            return;
-          }
-        }
-      },
-      [&](std::int64_t i, Packet& packet) { tell_piece(i, packet); });
-  if (auto pivot = failure()) {
-    return pivot;
-  }
-  const std::vector<std::int32_t>& shared = schedule_.shared;
-  workers.once(
-      [&] {
-        for (const std::int32_t node : shared) {
-          if (!eliminate(node, add, workers.each)) {
-            return;
-          }
-        }
-      },
-      [&](Packet& packet) {
-        for (const std::int32_t node : shared) {
           packet.value(front(node).failed_column);
         }
       });
+  for (const std::vector<std::int32_t>& nodes : schedule_.above) {
+    if (failure()) {
+      break;
+    }
+    bring_rests(nodes, workers);
+    share_above(
+        nodes, workers,
+        [&](std::int32_t node) {
+          eliminate(node, add, workers.together ? ForEach(one_by_one) : workers.each);
+        },
+        [&](std::int32_t node, Packet& packet) { packet.value(front(node).failed_column); });
+  }
   // Each in a call of its own, which gives its memory back.
   for (const std::int32_t node : schedule_.joint) {
     if (!failure()) {

@@ -42,8 +42,9 @@ class BlockCholesky {
   BlockCholesky(const BlockGraph& graph, EliminationTree tree);
 
   /// Returns the pivot at which it stopped, if one was not positive; then there is no factor. Of
-  /// several processes each has the fronts of the subtrees that it does and its slabs of the joint
-  /// ones, and the first one the small ones in between.
+  /// several processes each has the fronts that it does and its slabs of the joint ones: on CPUs as
+  /// spread_fronts() has them. It adds the blocks of its own fronts alone, and of its columns of
+  /// joint ones.
   std::optional<BlockPivot> factor(const AddBlock& add, const Workers& workers = {});
   /// b := A^-1 b; blocks in the order of the graph, one under the other. The same workers as those
   /// that have factored.
@@ -64,22 +65,31 @@ class BlockCholesky {
     std::vector<std::int64_t> parent_place;  ///< of each border block, its column in the parent
     std::int64_t failed_column = -1;
   };
-  /// Which subtrees one worker does alone, and the fronts above them, which all share: by pieces,
-  /// or if there are processes the first one does the small ones, and all are joint above those.
+  /// Which fronts one worker does alone, subtrees of them, and the fronts above. Workers that share
+  /// memory share each of these by pieces; of processes one does each small one, and all are joint
+  /// above those.
   struct Schedule {
     std::vector<std::vector<std::int32_t>> alone;  ///< nodes of each piece of work, ascending
-    std::vector<std::int32_t> shared;              ///< ascending
-    std::vector<std::int32_t> joint;               ///< likewise
-    std::vector<std::int64_t> process;  ///< of each node not joint: who does it, if there are some
+    std::vector<std::int64_t> process_of_piece;    ///< who does it
+    std::vector<std::vector<std::int32_t>> above;  ///< one list after the other
+    std::vector<std::int32_t> joint;               ///< ascending
+    std::vector<std::int64_t> process;             ///< of each node not joint
+    std::vector<char> is_alone;                    ///< of each node
   };
 
   static std::unique_ptr<T[], Free> zeros(std::int64_t count);
   Schedule make_schedule(const Workers& workers) const;
-  void choose_joint(Schedule& schedule, const Workers& workers) const;
+  Schedule of_subtrees(const Workers& workers) const;
+  Schedule of_processes(const Workers& workers) const;
   bool eliminate(std::int32_t node, const AddBlock& add, const ForEach& each);
   void assemble_columns(std::int32_t node, std::int64_t block, const AddBlock& add);
   void factor_columns(std::int32_t node, const ForEach& each);
-  void tell_piece(std::int64_t piece, Packet& packet);
+  void factor_piece(std::int64_t piece, const AddBlock& add);
+  void bring_rests(const std::vector<std::int32_t>& nodes, const Workers& workers);
+  void share_above(const std::vector<std::int32_t>& nodes, const Workers& workers,
+                   const std::function<void(std::int32_t node)>& work,
+                   const std::function<void(std::int32_t node, Packet&)>& tell) const;
+  void tell_rest(std::int32_t node, Packet& packet);
   void tell_solution(const std::vector<std::int32_t>& nodes, MatrixView<T> b, Packet& packet) const;
   std::optional<BlockPivot> failure() const;
   void substitute_forward(std::int32_t node, MatrixView<T> b,
@@ -88,6 +98,11 @@ class BlockCholesky {
   std::vector<T> gathered(std::int32_t node, MatrixView<T> b,
                           std::vector<std::vector<T>>& borders) const;
 
+  /// Whether the front above is none that one worker does alone.
+  bool leaves_to_others(std::int32_t node) const {
+    const std::int32_t parent = shape(node).parent;
+    return parent >= 0 && schedule_.is_alone[static_cast<std::size_t>(parent)] == 0;
+  }
   // Of joint fronts, by a rank program.
   bool leaves_to_joint(std::int32_t node) const {
     return shape(node).parent >= 0 && front(shape(node).parent).joint.has_value();

@@ -141,59 +141,52 @@ void BlockCholesky<T>::tell_solution(const std::vector<std::int32_t>& nodes, Mat
 template <Scalar T>
 void BlockCholesky<T>::solve(MatrixView<T> b, const Workers& workers) const {
   std::vector<std::vector<T>> borders(fronts_.size());
-  const auto pieces = static_cast<std::int64_t>(schedule_.alone.size());
   const auto nodes_of = [&](std::int64_t i) -> const std::vector<std::int32_t>& {
     return schedule_.alone[static_cast<std::size_t>(i)];
   };
-  workers.share(
-      pieces,
+  workers.share_by(
+      schedule_.process_of_piece,
       [&](std::int64_t i) {
         for (const std::int32_t node : nodes_of(i)) {
           substitute_forward(node, b, borders);
         }
       },
       [&](std::int64_t i, Packet& packet) {
-        tell_solution(nodes_of(i), b, packet);
-        packet.vector(borders[static_cast<std::size_t>(nodes_of(i).back())]);
-      });
-  const std::vector<std::int32_t>& shared = schedule_.shared;
-  const auto shared_forward = [&] {
-    for (const std::int32_t node : shared) {
-      substitute_forward(node, b, borders);
-    }
-  };
-  const auto shared_back = [&] {
-    for (auto node = shared.rbegin(); node != shared.rend(); ++node) {
-      substitute_back(*node, b);
-    }
-  };
-  const auto tell_shared = [&](Packet& packet) { tell_solution(shared, b, packet); };
-  if (schedule_.joint.empty()) {
-    workers.once(
-        [&] {
-          shared_forward();
-          shared_back();
-        },
-        tell_shared);
-  } else {
-    workers.once(shared_forward, [&](Packet& packet) {
-      for (const std::int32_t node : shared) {
-        if (leaves_to_joint(node)) {
-          packet.vector(borders[static_cast<std::size_t>(node)]);
+        if (leaves_to_others(nodes_of(i).back())) {
+          packet.vector(borders[static_cast<std::size_t>(nodes_of(i).back())]);
         }
-      }
-    });
-    workers.together([&](mesh::Rank& rank) { solve_jointly(b, borders, rank); });
-    workers.once(shared_back, tell_shared);
+      });
+  for (const std::vector<std::int32_t>& nodes : schedule_.above) {
+    share_above(
+        nodes, workers, [&](std::int32_t node) { substitute_forward(node, b, borders); },
+        [&](std::int32_t node, Packet& packet) {
+          packet.vector(borders[static_cast<std::size_t>(node)]);
+        });
   }
-  workers.share(
-      pieces,
+  if (!schedule_.joint.empty()) {
+    workers.together([&](mesh::Rank& rank) { solve_jointly(b, borders, rank); });
+  }
+  for (auto nodes = schedule_.above.rbegin(); nodes != schedule_.above.rend(); ++nodes) {
+    share_above(
+        *nodes, workers, [&](std::int32_t node) { substitute_back(node, b); },
+        [&](std::int32_t node, Packet& packet) { tell_solution({node}, b, packet); });
+  }
+  // Of a process fronts depend on each other: the last one first. Else pieces are whole subtrees.
+  std::vector<std::int64_t> process_of = schedule_.process_of_piece;
+  if (workers.together) {
+    std::reverse(process_of.begin(), process_of.end());
+  }
+  const auto nodes_back = [&](std::int64_t i) -> const std::vector<std::int32_t>& {
+    return nodes_of(workers.together ? static_cast<std::int64_t>(process_of.size()) - 1 - i : i);
+  };
+  workers.share_by(
+      process_of,
       [&](std::int64_t i) {
-        for (auto node = nodes_of(i).rbegin(); node != nodes_of(i).rend(); ++node) {
+        for (auto node = nodes_back(i).rbegin(); node != nodes_back(i).rend(); ++node) {
           substitute_back(*node, b);
         }
       },
-      [&](std::int64_t i, Packet& packet) { tell_solution(nodes_of(i), b, packet); });
+      [&](std::int64_t i, Packet& packet) { tell_solution(nodes_back(i), b, packet); });
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                         \

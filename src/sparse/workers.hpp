@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace shardsolve {
@@ -25,8 +26,11 @@ class Packet {
   Packet() = default;
   /// To be read.
   Packet(const std::byte* bytes, std::size_t size) : bytes_(bytes, bytes + size), reads_(true) {}
+  explicit Packet(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), reads_(true) {}
 
   bool reads() const { return reads_; }
+  /// What has been written; nothing is left.
+  std::vector<std::byte> take() { return std::exchange(bytes_, {}); }
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
   template <class T>
@@ -68,6 +72,21 @@ using ForEach = std::function<void(std::int64_t count, const std::function<void(
 /// Likewise; then tell(i, packet) brings what work(i) has made to where it was not done.
 using Share = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& work,
                                  const std::function<void(std::int64_t, Packet&)>& tell)>;
+/// Likewise, piece i by process `process_of[i]`, which does its pieces in their order.
+using ShareBy = std::function<void(const std::vector<std::int64_t>& process_of,
+                                   const std::function<void(std::int64_t)>& work,
+                                   const std::function<void(std::int64_t, Packet&)>& tell)>;
+
+/// A piece that one process has and another one needs.
+struct Delivery {
+  std::int64_t piece = 0;
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+};
+/// tell(delivery, packet) writes in process `from` and reads in process `to`. All processes give
+/// the same list; all of it is on its way at a time.
+using Deliver = std::function<void(const std::vector<Delivery>& deliveries,
+                                   const std::function<void(const Delivery&, Packet&)>& tell)>;
 
 /// One after the other, in the calling thread.
 inline void one_by_one(std::int64_t count, const std::function<void(std::int64_t)>& work) {
@@ -93,6 +112,7 @@ struct Workers {
   JointFronts joint_fronts;
   /// Processes that do pieces and tell each other.
   std::int64_t processes = 1;
+  std::int64_t process = 0;  ///< this one
   /// What the pieces are from now on: a string literal, for traces and progress.
   std::function<void(const char* phase)> enter = [](const char* /*phase*/) {};
   /// How many pieces of work are done at a time; the same in all processes.
@@ -109,6 +129,15 @@ struct Workers {
                    const std::function<void(std::int64_t, Packet&)>& /*tell*/) {
     one_by_one(pieces, work);
   };
+  /// Pieces that are done where there is what they need; what is told is little.
+  ShareBy share_by = [](const std::vector<std::int64_t>& process_of,
+                        const std::function<void(std::int64_t)>& work,
+                        const std::function<void(std::int64_t, Packet&)>& /*tell*/) {
+    one_by_one(static_cast<std::int64_t>(process_of.size()), work);
+  };
+  /// What is too much to be told to all.
+  Deliver deliver = [](const std::vector<Delivery>& /*deliveries*/,
+                       const std::function<void(const Delivery&, Packet&)>& /*tell*/) {};
   /// Runs a rank program in all processes at once, rank i in process i; null where workers share
   /// memory.
   std::function<void(const std::function<void(mesh::Rank&)>& program)> together;

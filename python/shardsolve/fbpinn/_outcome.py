@@ -54,6 +54,8 @@ class Plan:
         bytes: At the peak.
         costs: Of the factorisation, by "dense", "band" and "nested_dissection". The last is taken,
             if there is room for it.
+        process_bytes: What each of so many processes on CPUs takes at most, by their number: of
+            programs in C++ (`Mesh::mpi`). Here each process computes all.
         gpu_bytes: What each of so many GPUs needs at least, by their number.
         is_by_cg: There is not, so that conjugate gradients are taken.
         text: All of this for people.
@@ -66,6 +68,7 @@ class Plan:
     columns: int
     bytes: float
     costs: dict[str, Cost]
+    process_bytes: dict[int, float]
     gpu_bytes: dict[int, float]
     is_by_cg: bool
     text: str

@@ -36,8 +36,8 @@ def plan(problem: Equations) -> Plan:
     """What training by least squares will need."""
     with Given(problem) as given:
         found = given.call("plan")
-    costs, gpus = found["costs"], found["gpu_bytes"]
-    return Plan(**{**found, "costs": _costs(costs), "gpu_bytes": dict(gpus)})
+    tables = {name: dict(found[name]) for name in ("process_bytes", "gpu_bytes")}
+    return Plan(**{**found, "costs": _costs(found["costs"]), **tables})
 
 
 def train(
