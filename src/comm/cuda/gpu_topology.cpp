@@ -81,7 +81,7 @@ struct Bench {
       : device(gpu, pulse, std::nullopt),
         source(device.allocate(bytes)),
         target(device.allocate(bytes)),
-        queue("measure", pulse, {.device = gpu}) {}
+        queue("measure", pulse, runtime::cuda::QueueOptions{.device = gpu}) {}
 
   runtime::Pulse pulse;
   runtime::cuda::CudaDevice device;
