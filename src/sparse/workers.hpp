@@ -72,7 +72,7 @@ using ForEach = std::function<void(std::int64_t count, const std::function<void(
 /// Likewise; then tell(i, packet) brings what work(i) has made to where it was not done.
 using Share = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& work,
                                  const std::function<void(std::int64_t, Packet&)>& tell)>;
-/// Likewise, piece i by process `process_of[i]`, which does its pieces in their order.
+/// Likewise, piece i by process `process_of[i]`; processes on CPUs do theirs in their order.
 using ShareBy = std::function<void(const std::vector<std::int64_t>& process_of,
                                    const std::function<void(std::int64_t)>& work,
                                    const std::function<void(std::int64_t, Packet&)>& tell)>;

@@ -237,6 +237,8 @@ def test_plan_says_what_training_takes():
     assert plan.rows == outcome.rows and plan.columns == outcome.columns
     assert plan.costs["nested_dissection"].flops <= plan.costs["dense"].flops
     assert "16 boxes" in str(plan) and plan.bytes > 0
+    assert list(plan.process_bytes) == list(plan.gpu_bytes) == [1, 2, 4, 8]
+    assert plan.process_bytes[1] == pytest.approx(plan.bytes)
     assert str(outcome).startswith("ok: loss")
 
 
