@@ -519,6 +519,14 @@ _LU_SOLVE = Call(
     },
     batches=True,
 )
+# Of an identity, where the inverse is to lie as the solutions of a system with A^H do.
+_LU_SOLVE_IDENTITY = dataclasses.replace(
+    _LU_SOLVE,
+    alone={
+        "cpu": Alone(_qr_alone.ANY_ROWS, _lu_alone.solve_identity_on_cpu),
+        "cuda": Alone(_qr_alone.ANY_ROWS, _lu_alone.solve_identity_on_gpu),
+    },
+)
 _LU_INVERSE = Call(
     "lu_inverse",
     rule="i j, r c, p, m -> r j, v, l",
@@ -646,6 +654,11 @@ def lu_solve(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
     The backward errors by the norm and by components.
     """
     return _with_shared_factor(_LU_SOLVE, cut, adjoint=adjoint)
+
+
+def lu_solve_identity(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
+    """Likewise for b = I, which has to be given."""
+    return _with_shared_factor(_LU_SOLVE_IDENTITY, cut, adjoint=adjoint)
 
 
 def lu_inverse(cut: Cut | None) -> Callable[..., Arrays]:

@@ -261,16 +261,17 @@ _factor = Compiled(factor_traced, 1, 2, overwriting=_factor_in_place)
 
 
 def _solve_with(
-    factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which
+    factor: LuFactor, b: jax.Array, cut: Cut | None, which: Which, *, is_identity: bool = False
 ) -> tuple[jax.Array, Arrays]:
     """X, and (verdict, backward errors by the norm and, if the matrix is kept, by components)."""
     frozen = lax.stop_gradient(factor)
 
-    def run(right: jax.Array, which: Which) -> tuple[jax.Array, Arrays]:
+    def run(right: jax.Array, which: Which, is_identity: bool = False) -> tuple[jax.Array, Arrays]:
         columns = right[:, None] if right.ndim == 1 else right
         turned = jnp.conj(columns) if which.conjugate else columns
         kept = frozen._matrix is not None
-        solve = (_calls.lu_solve if kept else _calls.lu_solve_in_place)(cut, which.adjoint)
+        of_kept = _calls.lu_solve_identity if is_identity else _calls.lu_solve
+        solve = (of_kept if kept else _calls.lu_solve_in_place)(cut, which.adjoint)
         judge = frozen._matrix if kept else frozen._sketch
         x, verdict, errors = solve(frozen._slab, judge, frozen._rows, frozen._record, turned)
         x = jnp.conj(x) if which.conjugate else x
@@ -286,7 +287,7 @@ def _solve_with(
     x, rest = lax.custom_linear_solve(
         product,
         b if cut is None else cut.place(b),
-        lambda _, right: run(right, which),
+        lambda _, right: run(right, which, is_identity),
         transpose_solve=lambda _, right: run(right, which.transposed),
         has_aux=True,
     )
@@ -324,6 +325,14 @@ def _solve_in_place(
 
 
 _solve = Compiled(_solve_traced, 2, 3, 4, overwriting=_solve_in_place)
+
+
+def _identity_like(factor: LuFactor, cut: Cut | None) -> jax.Array:
+    """The rows of an identity that lie where those of the matrix do."""
+    rows, n = factor._slab.shape
+    first = lax.axis_index(cut.axes) * rows if cut is not None and cut.inside and cut.axes else 0
+    diagonal = jnp.arange(rows)[:, None] + first == jnp.arange(n)
+    return diagonal.astype(factor.dtype)
 
 
 @functools.cache
@@ -382,9 +391,10 @@ def _slogdet_of(cut: Cut | None) -> Callable[[LuFactor], tuple[jax.Array, jax.Ar
     def rule(primals, tangents):
         # d log det = tr(A^-1 dA); where there is no inverse, X is NaN
         sign, log = slogdet(*primals)
-        x, _ = _inverse_of(cut)(primals[0])
+        identity = _identity_like(primals[0], cut)
+        x, _ = _solve_with(primals[0], identity, cut, _WHICH[1], is_identity=True)
         tangent = tangents[0]._matrix
-        change = jnp.sum(jnp.zeros_like(x) if tangent is None else transpose(x, cut) * tangent)
+        change = jnp.sum(jnp.zeros_like(x) if tangent is None else x * tangent)
         if cut is not None and cut.inside and cut.axes:
             change = lax.psum(change, cut.axes)
         of_log = jnp.real(change)

@@ -210,6 +210,31 @@ def inverse_on_gpu(usual: Usual, *factor: jax.Array) -> Arrays:
     return _inverse_by_solving(solve_on_gpu, usual, *factor) if few else _inverse(usual, *factor)
 
 
+def solve_identity_on_cpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
+    """What a solve gives for b = I; of another b, as derivatives have them, likewise."""
+    return _solve_identity(MOST_ROWS_ON_CPU, solve_on_cpu, usual, *given, adjoint=adjoint)
+
+
+def solve_identity_on_gpu(usual: Usual, *given: jax.Array, adjoint: bool) -> Arrays:
+    """Likewise."""
+    return _solve_identity(MOST_ROWS_ON_GPU, solve_on_gpu, usual, *given, adjoint=adjoint)
+
+
+def _solve_identity(
+    most_rows: int,
+    solve: Callable[..., Arrays],
+    usual: Usual,
+    *given: jax.Array,
+    adjoint: bool,
+) -> Arrays:
+    n, k = given[-1].shape[-2:]
+    if n <= most_rows:
+        return solve(usual, *given, adjoint=adjoint)
+    if n != k:  # what a derivative has many of
+        return lax.map(lambda own: usual(*own), given) if given[1].ndim > 2 else usual(*given)
+    return _inverse(usual, *given, adjoint=adjoint)
+
+
 def _inverse_by_solving(solve: Callable[..., Arrays], usual: Usual, *factor: jax.Array) -> Arrays:
     a = factor[1]
     identity = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
@@ -219,14 +244,20 @@ def _inverse_by_solving(solve: Callable[..., Arrays], usual: Usual, *factor: jax
 
 
 def _inverse(
-    usual: Usual, slab: jax.Array, a: jax.Array, rows: jax.Array, record: jax.Array
+    usual: Usual,
+    slab: jax.Array,
+    a: jax.Array,
+    rows: jax.Array,
+    record: jax.Array,
+    *b: jax.Array,
+    adjoint: bool = False,
 ) -> Arrays:
-    """A^-1 by XLA's routines, of a factor that one device has made.
+    """A^-1, or A^-H, by XLA's routines, of a factor that one device has made.
 
-    Unrefined, as LAPACK's. Its error is the largest entry of A X g - g for vectors of random signs
+    If there is a b, it is to be I; with another one it is the usual call's. Unrefined, as LAPACK's. Its error is the largest entry of A X g - g for vectors of random signs
     g, beside ||A|| ||X|| + 1: about the largest 2-norm of a row of A X - I.
     """
-    given = slab, a, rows, record
+    given = slab, a, rows, record, *b
     made = made_alone(record, a.shape[-1])
     n = a.shape[-1]
     identity = jnp.broadcast_to(jnp.eye(n, dtype=a.dtype), a.shape)
@@ -252,8 +283,11 @@ def _inverse(
     fine = made & (_growth_of(record) < (jnp.finfo(a.dtype).eps / 2) ** -0.5)
     fine &= is_in_range(norm) & is_in_range(of_x)
     fine &= error <= limit  # not if it is NaN
+    for right in b:
+        fine &= jnp.all(right == identity, axis=(-2, -1))
     figures = _error_and_rcond(error, _one_norm(a), _one_norm(x))
-    return unless(fine, (x, words(made, FINE), figures), usual, *given)
+    found = adjoint_of(x) if adjoint else x, words(made, FINE), figures
+    return unless(fine, found, usual, *given)
 
 
 def _one_norm(a: jax.Array) -> jax.Array:

@@ -11,6 +11,7 @@ from places import system
 from systems import (
     DEVICES,
     compiled_text,
+    general,
     hermitian,
     largest_collective,
     put,
@@ -21,7 +22,7 @@ from systems import (
 )
 
 import shardsolve
-from shardsolve import _cholesky
+from shardsolve import _cholesky, _lu
 from shardsolve._cut import find_cut
 
 pytestmark = pytest.mark.devices
@@ -170,6 +171,15 @@ def test_memory_with_donated_matrix_is_one_slab(function, axes):
         - plan.alias_size_in_bytes
     )
     assert slabs(total, n) < 1.2
+
+
+def test_memory_of_a_general_inverse_that_overwrites_is_one_slab():
+    n = 96 * DEVICES
+    a = put(general(n), row_mesh(), "x", None)
+    for run, most in ((_lu._inv.keep, 2.2), (_lu._inv.overwrite, 1.4)):
+        plan = run.__wrapped__.lower(a, find_cut(a, None, None), 0).compile().memory_analysis()
+        total = plan.argument_size_in_bytes + plan.temp_size_in_bytes + plan.output_size_in_bytes
+        assert slabs(total - plan.alias_size_in_bytes, n) < most
 
 
 @several_devices
