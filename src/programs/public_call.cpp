@@ -24,7 +24,7 @@ std::int64_t memory_for(const Mesh& mesh, std::int64_t wanted) {
 Outcome PublicCall::run(std::function<Outcome(mesh::Rank&)> program) const {
   mesh::require_ranks(mesh, layout);
   const std::int64_t tile = std::min(layout.tile(), layout.max_width());
-  if (tile > mesh.state().backend().largest_tile()) {
+  if (has_tiles && tile > mesh.state().backend().largest_tile()) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("tiles of {} columns given; these devices take at most {}. "
                             "Mesh::default_tile is a good choice",

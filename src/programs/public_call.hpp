@@ -24,8 +24,9 @@ struct PublicCall {
   const SlabLayout& layout;
   Plan plan;  ///< of the step that needs most
   const RunOptions& options;
+  bool has_tiles = true;  ///< the layout's tiles are steps; if not, they may have any size
 
-  /// Checks that the layout is the mesh's and that the plan's workspace fits, runs `program` on all
+  /// Checks that the layout is the mesh's, that its tiles suit the devices and that the plan's workspace fits, runs `program` on all
   /// ranks, and returns their outcome (all have the same one) with the seconds and flops of this
   /// step. If that throws, a rank that never came back may still be using what `program` holds: it
   /// owns all that it writes to.

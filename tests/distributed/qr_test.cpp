@@ -559,6 +559,25 @@ TYPED_TEST(QrFamily, Ridge_OfAnyMatrix_IsThatOfTheSystemAboveTheIdentity) {
   }
 }
 
+TEST_F(Qr, RowsOfABlock_MayBeMoreThanADeviceTakesAsTile) {
+  Mesh mesh = make_mesh(1);
+  const std::int64_t m = 1500;
+  const SlabLayout layout = SlabLayout::even(m, 1, m);
+  DenseMatrix<double> a(m, 2);
+  DenseMatrix<double> b(m, 1);
+  for (std::int64_t i = 0; i < m; ++i) {
+    a(i, 0) = 1.0;
+    a(i, 1) = static_cast<double>(i) / static_cast<double>(m);
+    b(i, 0) = 3.0 - 2.0 * a(i, 1);
+  }
+  const auto found = lstsq(mesh, shard_rows(a, layout), shard_rows(b, layout));
+  ASSERT_EQ(found.outcome.status, Status::ok) << found.outcome.message();
+  EXPECT_NEAR(found.x[0], 3.0, 1e-12);
+  EXPECT_NEAR(found.x[1], -2.0, 1e-12);
+  const auto factor = qr(mesh, shard_rows(a, layout), QrMode::r);
+  EXPECT_EQ(factor.outcome.status, Status::ok) << factor.outcome.message();
+}
+
 TEST_F(Qr, ManyRightHandSides_AreSolvedSomeAtATime) {
   using T = std::complex<double>;
   for (const auto& [m, n] : {std::pair{30, 7}, {7, 30}}) {

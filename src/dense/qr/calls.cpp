@@ -48,7 +48,7 @@ QrFactor<T> factor_on(Mesh& mesh, const RowBlocks<T>& a, const std::optional<Row
   const programs::PublicCall call{"qr", mesh, a.layout(),
                                   dealt ? plan_dealt(a.layout(), dtype_of<T>, a.columns())
                                         : plan_by_passes(a.layout(), dtype_of<T>, a.columns()),
-                                  options};
+                                  options, false};
   const Outcome outcome = call.run([a, r, mode, dealt, found](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
     programs::require_reachable(rank, a);
@@ -81,7 +81,7 @@ LeastSquares<T> solve(const char* name, Mesh& mesh, const RowBlocks<T>& a, const
   const auto found = std::make_shared<LeastSquares<T>>();
   const programs::PublicCall call{
       name, mesh, a.layout(), plan_least_squares(a.layout(), dtype_of<T>, a.columns(), b.columns()),
-      options};
+      options, false};
   const Outcome outcome = call.run([a, b, request, found](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
     programs::require_reachable(rank, a);
