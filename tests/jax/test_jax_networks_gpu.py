@@ -72,8 +72,9 @@ def test_without_a_mesh_jaxs_default_device_trains() -> None:
 
 
 def with_data() -> fb.Problem:
-    """u'' + a u = 0 for an unknown a, and measurements."""
+    """u'' + a u = 0 for an unknown a, and measurements whose noise keeps the loss from rounding."""
     x = np.linspace(0, 1, 30)[:, None]
+    noise = 1e-2 * np.random.default_rng(5).standard_normal(30)
     return fb.Problem(
         fb.Boxes([(0, 1)], (4,), 2.9),
         axes="x",
@@ -81,7 +82,7 @@ def with_data() -> fb.Problem:
         coefficients={"a": fb.Scalar(20.0)},
         terms=[
             fb.Interior(lambda x, u, c: u.xx + c.a * u.v, points=80, weight=1e-2),
-            fb.Data((x, np.cos(5 * x[:, 0])), lambda x, u: u.v),
+            fb.Data(x, np.cos(5 * x[:, 0]) + noise, lambda x, u: u.v),
         ],
     )
 
