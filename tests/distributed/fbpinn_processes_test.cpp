@@ -34,7 +34,7 @@ namespace {
 using testing::ProcessMeshes;
 using testing::box_cases::numbers;
 
-const std::vector<Interval> square{{0, 1}, {0, 1}};
+const std::vector<Interval> whole_square{{0, 1}, {0, 1}};
 
 void expect_none(const std::vector<std::optional<Error>>& errors) {
   for (const auto& error : errors) {
@@ -169,12 +169,12 @@ TEST(FbpinnProcesses, Keepers_AreThoseWhoseFrontsNeedTheBox) {
 /// A grid of networks whose columns are all kept.
 struct Grid {
   std::int64_t edge;
-  Boxes boxes = Boxes::regular(square, {edge, edge}, 2.9);
+  Boxes boxes = Boxes::regular(whole_square, {edge, edge}, 2.9);
   Mlp mlp{.hidden = {12}};
   JetSet set = JetSet::full(2, 1);
 
   TrainingGeometry geometry(const sparse::Workers& workers) const {
-    return TrainingGeometry(boxes, set, 1, grid(square, {5 * edge, 5 * edge}),
+    return TrainingGeometry(boxes, set, 1, grid(whole_square, {5 * edge, 5 * edge}),
                             {{25 * edge * edge, 1}}, workers);
   }
   LinearStep step(const TrainingGeometry& of, const sparse::Workers& workers,
@@ -247,8 +247,8 @@ TEST(FbpinnProcesses, OrderThatChangesWithTheRanks_MovesColumnsAndNoBit) {
 }
 
 TEST(FbpinnPlan, EachOfSeveralProcesses_TakesLess) {
-  Problem problem(Boxes::regular(square, {16, 16}, 2.9), {.hidden = {32}});
-  problem.add("value", grid(square, {96, 96}),
+  Problem problem(Boxes::regular(whole_square, {16, 16}, 2.9), {.hidden = {32}});
+  problem.add("value", grid(whole_square, {96, 96}),
               [](Coordinates, const auto& u) { return u() * 1.0; });
   const TrainingPlan plan = plan_least_squares(problem);
   ASSERT_EQ(plan.process_bytes.size(), 4U);
@@ -262,9 +262,9 @@ TEST(FbpinnPlan, EachOfSeveralProcesses_TakesLess) {
 
 /// A training in which columns are moved and fronts wait for each other.
 Trained train(Mesh& mesh, const RunOptions& run) {
-  Problem problem(Boxes::regular(square, {6, 4}, 2.5), {.hidden = {3}});
+  Problem problem(Boxes::regular(whole_square, {6, 4}, 2.5), {.hidden = {3}});
   problem.constrain([](auto x, auto v) { return x[0] * (1 - x[0]) * x[1] * (1 - x[1]) * v; });
-  problem.add("interior", grid(square, {12, 8}),
+  problem.add("interior", grid(whole_square, {12, 8}),
               [](Coordinates, const auto& u) { return u(0, 0) + u(1, 1) - 1.0; });
   return least_squares(mesh, problem, {}, run);
 }
