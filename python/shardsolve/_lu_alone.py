@@ -254,8 +254,9 @@ def _inverse(
 ) -> Arrays:
     """A^-1, or A^-H, by XLA's routines, of a factor that one device has made.
 
-    If there is a b, it is to be I; with another one it is the usual call's. Unrefined, as LAPACK's. Its error is the largest entry of A X g - g for vectors of random signs
-    g, beside ||A|| ||X|| + 1: about the largest 2-norm of a row of A X - I.
+    If there is a b, it is to be I; with another one it is the usual call's. Unrefined, as LAPACK's.
+    Its error is the largest entry of A X g - g for vectors of random signs g, beside
+    ||A|| ||X|| + 1: about the largest 2-norm of a row of A X - I.
     """
     given = slab, a, rows, record, *b
     made = made_alone(record, a.shape[-1])

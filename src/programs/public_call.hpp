@@ -26,10 +26,10 @@ struct PublicCall {
   const RunOptions& options;
   bool has_tiles = true;  ///< the layout's tiles are steps; if not, they may have any size
 
-  /// Checks that the layout is the mesh's, that its tiles suit the devices and that the plan's workspace fits, runs `program` on all
-  /// ranks, and returns their outcome (all have the same one) with the seconds and flops of this
-  /// step. If that throws, a rank that never came back may still be using what `program` holds: it
-  /// owns all that it writes to.
+  /// Checks that the layout is the mesh's, that its tiles suit the devices and that the plan's
+  /// workspace fits, runs `program` on all ranks, and returns their outcome (all have the same one)
+  /// with the seconds and flops of this step. If that throws, a rank that never came back may still
+  /// be using what `program` holds: it owns all that it writes to.
   Outcome run(std::function<Outcome(mesh::Rank&)> program) const;
 };
 

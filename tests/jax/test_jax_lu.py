@@ -468,7 +468,9 @@ def test_general_inverse_where_elimination_grows_is_solved_for_or_refused(dtype)
     x, info = inv(placed, full_output=True, tile=70)
     assert info.status is Status.OK and close(x, np.linalg.inv(a.astype(complex)), 1e3)
     assert np.array_equal(placed, a)
-    _, info = inv(put(a, row_mesh(jax.devices()[:1]), "x", None), overwrite_a=True, full_output=True, tile=70)
+    _, info = inv(
+        put(a, row_mesh(jax.devices()[:1]), "x", None), overwrite_a=True, full_output=True, tile=70
+    )
     assert info.status is Status.INACCURATE
     with pytest.raises(LinAlgError):
         inv(put(a, row_mesh(jax.devices()[:1]), "x", None), overwrite_a=True, tile=70)

@@ -45,10 +45,9 @@ QrFactor<T> factor_on(Mesh& mesh, const RowBlocks<T>& a, const std::optional<Row
   }
   const bool dealt = is_dealt(a.layout().size(), a.columns());
   const auto found = std::make_shared<QrFactor<T>>();
-  const programs::PublicCall call{"qr", mesh, a.layout(),
-                                  dealt ? plan_dealt(a.layout(), dtype_of<T>, a.columns())
-                                        : plan_by_passes(a.layout(), dtype_of<T>, a.columns()),
-                                  options, false};
+  const Plan plan = dealt ? plan_dealt(a.layout(), dtype_of<T>, a.columns())
+                          : plan_by_passes(a.layout(), dtype_of<T>, a.columns());
+  const programs::PublicCall call{"qr", mesh, a.layout(), plan, options, /*has_tiles=*/false};
   const Outcome outcome = call.run([a, r, mode, dealt, found](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
     programs::require_reachable(rank, a);
@@ -79,9 +78,8 @@ LeastSquares<T> solve(const char* name, Mesh& mesh, const RowBlocks<T>& a, const
                             a.layout().size(), b.layout().size()));
   }
   const auto found = std::make_shared<LeastSquares<T>>();
-  const programs::PublicCall call{
-      name, mesh, a.layout(), plan_least_squares(a.layout(), dtype_of<T>, a.columns(), b.columns()),
-      options, false};
+  const Plan plan = plan_least_squares(a.layout(), dtype_of<T>, a.columns(), b.columns());
+  const programs::PublicCall call{name, mesh, a.layout(), plan, options, /*has_tiles=*/false};
   const Outcome outcome = call.run([a, b, request, found](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
     programs::require_reachable(rank, a);
