@@ -9,8 +9,9 @@
 // anyway. A G that is not definite, or nearly so, is shifted (T. Fukaya, R. Kannan, Y. Nakatsukasa,
 // Y. Yamamoto, Y. Yanagisawa, SIAM J. Sci. Comput. 42 (2020) A477): the next one is better by a
 // factor of the shift. Where rounding fills the null space that ends for any matrix. It does not
-// for columns of zeros, or of ones: then reflections of what there is, slab by slab (TSQR; J.
-// Demmel, L. Grigori, M. Hoemmen, J. Langou, SIAM J. Sci. Comput. 34 (2012) A206).
+// for columns of ones: then reflections of what there is, slab by slab (TSQR; J. Demmel,
+// L. Grigori, M. Hoemmen, J. Langou, SIAM J. Sci. Comput. 34 (2012) A206). For a column of zeros
+// the passes would be in vain, so there are none.
 
 #include "dense/qr/factor.hpp"
 
@@ -178,7 +179,8 @@ Factored<T> factor(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
       rank.upload(rank.update(), factored.exponents.data(), a.columns());
   rank.kernels<runtime::QrKernels<T>>().scale_columns(rank.update(), a, exponents, q);
   Passes<T> passes(rank, rows, q);
-  GramVerdict verdict = GramVerdict::far;
+  const bool has_zeros = std::ranges::count(maxima, 0.0) != 0;
+  GramVerdict verdict = has_zeros ? GramVerdict::broken : GramVerdict::far;
   while (verdict == GramVerdict::far && factored.passes < max_passes) {
     rank.report("factor", static_cast<double>(factored.passes) / max_passes);
     rank.set_step(factored.passes);
