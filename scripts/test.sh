@@ -4,11 +4,11 @@
 #   release  optimised build; unit, distributed, mpi, fuzz and install tiers
 #   fronts   the command line tool and half of the tests of the JAX package of the release build, side by side
 # Beside these in CI (.ci/run):
-#   rest     the other half of the tests of the JAX package
 #   pages    README and the pages of the site: their Python does what they say
 #   kernels  kernels of GPUs, emulated; the tests of GPUs compile
-#   wheel    what is released is made, but for CUDA 12, and tried with all Pythons that are found; the wheel with the oldest
-#            jax; the newest one, on other devices and with NetKet; side by side
+#   wheel    what is released is made, but for CUDA 12, and tried with the oldest and the newest Python that are found; the
+#            wheel with the oldest jax, on other devices; the other half of the tests of the JAX package with the newest one,
+#            side by side; NetKet
 #   tsan     distributed tier under ThreadSanitizer
 #   waits    a sample of the event waits is removed; each removal has to be noticed
 #   asan     unit, distributed and fuzz tiers under AddressSanitizer + UBSan
@@ -24,7 +24,7 @@
 #   cuda12       the library for CUDA 12 is built (clang 20 or newer); kernels as sm_70 has them, emulated
 #   device       on the GPUs that SHARDSOLVE_TEST_GPUS lists ("0,1"): device tier, and the distributed tier there
 #   device-jax   the JAX tests on the first SHARDSOLVE_TEST_DEVICES GPUs, by $PYTHON, where jax and the package are installed
-# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` and `rest` run, and always one (default: 10/10, the last
+# SHARDSOLVE_TEST_SAMPLE: which of the cases of each JAX test `fronts` and `wheel` run, and always one (default: 10/10, the last
 # tenth; 1/1: all). SHARDSOLVE_TEST_PART: which of the JAX tests `fronts` runs (default: 1/2, every other one; 1/1: all).
 # SHARDSOLVE_TEST_DTYPES: of which dtypes the C++ tests are that are there for each (default: float64 and complex64, as the
 # stages with sanitizers have the other two; all). `make test-all` has all of them.
@@ -37,7 +37,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 test_stages=(release fronts)
-all_stages=(release fronts rest pages kernels new-routine recipes wheel-all tsan waits asan asan-cli)
+all_stages=(release fronts pages kernels new-routine recipes wheel-all tsan waits asan asan-cli)
 named_stages=(wheel tsan-long waits-long faults-long cuda12 device device-jax)
 oldest_jax=0.8.1
 python=$PWD/.venv/bin/python
@@ -168,39 +168,33 @@ compile_quickly() {
   XLA_FLAGS+=" --xla_backend_optimization_level=0"
 }
 
+# package_of_the_tree <python> <name of the report> [pytest option...]: the library is loaded by ctypes, so one build serves
+# every Python.
 package_of_the_tree() {
-  local report=$1
-  shift
-  compile_quickly "$python"
+  local interpreter=$1 report=$2
+  shift 2
+  compile_quickly "$interpreter"
   export PYTHONPATH=$PWD/python SHARDSOLVE_TEST_EXAMPLES=8
   export SHARDSOLVE_CLI=$PWD/build/release/shardsolve SHARDSOLVE_TEST_SAMPLE=${SHARDSOLVE_TEST_SAMPLE:-10/10}
-  run_jax "$python" "$report" 4 "$@" -m "not more"
+  run_jax "$interpreter" "$report" 4 "$@" -m "not more"
 }
 
 # What is solved from JAX without a dense matrix.
 operators=(tests/jax/test_jax_{krylov,csr,lineax,beam,networks}*.py)
 
 the_command() { run_command build/release cli; }
-operators_in_jax() { package_of_the_tree "jax-operators$half" "${operators[@]}"; }
-matrices_in_jax() { package_of_the_tree "jax$half" tests/jax "${operators[@]/#/--deselect=}"; }
+operators_in_jax() { package_of_the_tree "$python" jax-operators "${operators[@]}"; }
+matrices_in_jax() { package_of_the_tree "$python" jax tests/jax "${operators[@]/#/--deselect=}"; }
 
 stage_fronts() {
   build_release
   export SHARDSOLVE_TEST_PART=${SHARDSOLVE_TEST_PART:-1/2}
-  half=
   side_by_side the_command operators_in_jax matrices_in_jax
-}
-
-stage_rest() {
-  build_release
-  export SHARDSOLVE_TEST_PART=2/2
-  half=-rest
-  side_by_side operators_in_jax matrices_in_jax
 }
 
 stage_pages() {
   build_release
-  package_of_the_tree pages tests/docs --numprocesses 2 --dist worksteal
+  package_of_the_tree "$python" pages tests/docs --numprocesses 2 --dist worksteal
 }
 
 # A Python that the newest jax is for, if there is one, else that of .venv: jax 0.11 and later want 3.12.
@@ -219,12 +213,22 @@ fresh_venv() {
   "$room/bin/python" -m pip install --quiet --disable-pip-version-check "$@" -r requirements/test.txt
 }
 
-# Each of the two runs has a tenth of the cases of each test, and `make test` another; `wheel-all` has all of them in
-# both.
+# A tenth of the cases of each test; `make test` and those with the newest have another. On devices that do not divide what
+# four do.
 wheel_with_the_oldest() {
   compile_quickly build/jax-oldest/bin/python
   export SHARDSOLVE_TEST_SAMPLE=1/10
-  run_jax build/jax-oldest/bin/python jax-oldest 4 tests/jax -m "(devices or wheel) and not more and not slow"
+  run_jax build/jax-oldest/bin/python jax-oldest 6 tests/jax -m "(devices or wheel) and not more and not slow"
+}
+
+# The half of the tests that `fronts` leaves out.
+operators_with_the_newest() {
+  export SHARDSOLVE_TEST_PART=2/2
+  package_of_the_tree build/jax-newest/bin/python jax-newest-operators "${operators[@]}"
+}
+matrices_with_the_newest() {
+  export SHARDSOLVE_TEST_PART=2/2
+  package_of_the_tree build/jax-newest/bin/python jax-newest tests/jax "${operators[@]/#/--deselect=}"
 }
 
 # NetKet's drivers with our solvers, in the environment of the newest jax. Installed last: it may want an older one.
@@ -235,21 +239,20 @@ with_netket() {
   SHARDSOLVE_TEST_SAMPLE=1/1 run_jax "$interpreter" jax-netket 4 "$@"
 }
 
-# The library is loaded by ctypes, so one build serves every Python.
-tree_with_the_newest() {
-  fresh_venv jax-newest "$(newest_python)" jax
+netket_with_the_newest() {
   compile_quickly build/jax-newest/bin/python
-  export PYTHONPATH=$PWD/python SHARDSOLVE_TEST_SAMPLE=2/10
-  export SHARDSOLVE_CLI=$PWD/build/release/shardsolve
-  run_jax build/jax-newest/bin/python jax-6-devices 6 tests/jax -m "devices and not more and not slow"
-  with_netket tests/jax/test_jax_netket.py -m "slow and not more"
+  PYTHONPATH=$PWD/python with_netket tests/jax/test_jax_netket.py -m "slow and not more"
 }
 
 stage_wheel() {
+  local pythons
   build_release
-  PYTHON=$python JAXES="jax<0.13" scripts/release.sh --no-cuda12
+  mapfile -t pythons < <(scripts/pythons.sh)
+  PYTHON=$python PYTHONS="${pythons[0]} ${pythons[-1]}" JAXES="jax<0.13" scripts/release.sh --no-cuda12
   fresh_venv jax-oldest "$python" "jax==$oldest_jax" build/dist/*.whl
-  side_by_side wheel_with_the_oldest tree_with_the_newest
+  fresh_venv jax-newest "$(newest_python)" jax
+  side_by_side wheel_with_the_oldest operators_with_the_newest matrices_with_the_newest
+  side_by_side netket_with_the_newest
 }
 
 # As users have it.
@@ -286,9 +289,10 @@ build_for_threads() {
 }
 
 # Distributed tests that are about numbers and sizes alone: with sanitizers minutes each, on the queues of other tests.
-numbers_alone='Krylov(Rounding|Beam|Diagnose|MultigridOfPoisson|Orders)|EveryMatrix(OfTheZoo|OnEveryCut|WithAFactor)|OfManyRows'
-numbers_alone+='|Krylov(Singular|ErrorEstimate)|Ridge_OfAnyMatrix|SomeEigenvectors|RawSolves_OfEvery|Scales_OfRows'
-numbers_alone+='|(SquareMatrix|TallOrWideMatrix)_IsAsGoodAsLapacks|PolarFactors|Planted|IsWhatThePlanSays|IsMadeAnewForLargerCallsOnly'
+numbers_alone='Krylov(Rounding|Beam|Diagnose|MultigridOfPoisson|Orders)|OfEvery(Square|TallOrWide)?Matrix'
+numbers_alone+='|EveryMatrix(_Is|OnEveryCut|WithAFactor)|OfManyRows|AnyGraph_HasTheSolution|LeastSquares_OfFullRank'
+numbers_alone+='|Krylov(Singular|ErrorEstimate)|Ridge_OfAnyMatrix|SomeEigenvectors|Scales_OfRows'
+numbers_alone+='|PolarFactors|Planted|IsWhatThePlanSays|IsMadeAnewForLargerCallsOnly'
 
 # Also left out is what is about input and files.
 stage_tsan() {
@@ -385,8 +389,7 @@ describe() {
     pages) echo "the Python of README and of the site's pages" ;;
     kernels) echo "kernels of GPUs, emulated" ;;
     fronts) echo "the command line tool and the JAX package of that build" ;;
-    rest) echo "the JAX tests that fronts leaves out" ;;
-    wheel) echo "what is released, but for CUDA 12; the wheel with the oldest jax; the newest one, on six devices and with NetKet" ;;
+    wheel) echo "what is released, but for CUDA 12; the wheel with the oldest jax, on six devices; the newest one; NetKet" ;;
     wheel-all) echo "all JAX tests with the wheel, and the oldest and the newest jax" ;;
     tsan) echo "distributed tier under ThreadSanitizer" ;;
     waits) echo "a sample of event waits removed: is each removal noticed?" ;;
