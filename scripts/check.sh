@@ -34,6 +34,12 @@ tidy() {
     xargs -0 -r -n 1 -P "$(nproc)" clang-tidy-19 -p build/dev --quiet 2> >(grep -v 'warnings generated\.$' >&2)
 }
 
+# Rows of tables cannot be broken.
+design_lines() {
+  awk 'length > 120 && !/^ *\|/ { print FILENAME ":" FNR ": longer than 120 columns"; found = 1 } END { exit found }' \
+    docs/design/*.md
+}
+
 # The recipe is rendered, Dockerfile and Apptainer's definition are read; nothing is built.
 recipes() {
   step "shellcheck" shellcheck examples/*.sh tests/mpi/run.sh scripts/{cuda12,pythons,release,wheel}.sh
@@ -61,6 +67,7 @@ step "clang-format on ${#cpp_files[@]} files" clang-format-19 --dry-run -Werror 
 step "layers" .venv/bin/python scripts/layers.py
 step "ruff check" "$ruff" check .
 step "ruff format" "$ruff" format --check .
+step "lines of docs/design" design_lines
 step "documentation" .venv/bin/mkdocs build --strict --quiet
 step "mypy" .venv/bin/mypy python/shardsolve
 recipes
