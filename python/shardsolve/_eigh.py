@@ -91,6 +91,7 @@ def eigh(
         interval = check_interval(subset_by_value, subset_by_index, a, b)
         found = _in_interval(overwrite_a, a, b, interval, cut, not eigvals_only)
     *found, info = found[: 2 if eigvals_only else 3]
+    info = jax.lax.stop_gradient(info)  # numbers, also where JAX differentiates outside of `jit`
     if full_output:
         return *found, info
     if not isinstance(info.verdict, jax.core.Tracer):

@@ -165,8 +165,8 @@ def det(
     """The determinant of a general square matrix, or of one that `lu_factor` has factored.
 
     sign * exp(log|det|), as of `slogdet`, whose digits it has: it overflows where that does not.
-    0 for a singular matrix. Arguments and errors as in `lu_factor`, but that a singular matrix is
-    none; a LuFactor takes no `tile`.
+    0 for a singular matrix, whose derivatives are NaN: they go by the inverse. Arguments and errors
+    as in `lu_factor`, but that a singular matrix is none; a LuFactor takes no `tile`.
     """
     sign, log = general_slogdet(a, mesh, axis_name, tile)
     return _det(sign, log)

@@ -296,7 +296,8 @@ def _one_norm(a: jax.Array) -> jax.Array:
 
 
 def _error_and_rcond(error: jax.Array, norm: jax.Array, norm_of_inverse: jax.Array) -> jax.Array:
-    return jnp.stack([error, 1 / norm / norm_of_inverse], axis=-1).astype(norm.dtype)
+    rcond = jnp.minimum(1 / norm / norm_of_inverse, 1)  # XLA may take subnormal numbers for 0
+    return jnp.stack([error, rcond], axis=-1).astype(norm.dtype)
 
 
 def _growth_of(record: jax.Array) -> jax.Array:

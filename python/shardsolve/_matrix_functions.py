@@ -124,6 +124,11 @@ def _traced(f: object, dtype: np.dtype) -> tuple[tuple[Function, ...], list[jax.
             f"f is a {type(f).__name__}; pass a function of one real number, as jnp.exp, and the "
             "matrix after it"
         )
+    if isinstance(f, np.ufunc):
+        raise TypeError(
+            f"f is numpy.{f.__name__}, which JAX cannot trace; pass jnp.{f.__name__}, or a function "
+            "of jax.numpy"
+        )
     number = jax.ShapeDtypeStruct((), dtype)
     result = jax.eval_shape(f, number)
     if not isinstance(result, jax.ShapeDtypeStruct) or result.shape != ():

@@ -79,7 +79,8 @@ def qr(
 
     Returns:
         q (m, n), cut as a is, and r (n, n): cut as a is where m < 2 n, so that no device has all of
-        it; else, and inside of `shard_map`, the same on all devices.
+        it; else, and inside of `shard_map`, the same on all devices. Derivatives are NaN where
+        columns depend on each other to working precision.
 
     Raises:
         LinAlgError: Outside of `jit`, if a holds NaN or infinities, or r does not fit the dtype.
@@ -198,8 +199,9 @@ def ridge(
 ) -> jax.Array | tuple[jax.Array, Info]:
     """Finds x with the least ||f - o x||^2 + eps ||x||^2, for any o.
 
-    x = (o^H o + eps)^-1 o^H f = o^H (o o^H + eps)^-1 f, by QR of o above sqrt(eps) 1: a small eps
-    costs no digits, as it would with o^H o.
+    x = (o^H o + eps)^-1 o^H f = o^H (o o^H + eps)^-1 f, by QR of o above sqrt(eps) 1, which
+    loses half as many digits as o^H o. x itself is as sensitive as its problem: where eps is
+    small and columns of o nearly depend on each other, a part of f that o does not reach moves it.
 
     Args:
         o: (m, n), as `a` in `least_squares`.
@@ -240,7 +242,7 @@ def pinv(
 
     Returns:
         (n, m), its columns cut as the rows of a are, or where m < n its rows. Derivatives are those
-        of a constant rank.
+        of a constant rank, and NaN where rcond cuts singular values that are not rounding alone.
 
     Raises:
         LinAlgError, SolverError, TypeError, ValueError: As in `lstsq`.
@@ -347,14 +349,23 @@ def _qr_in_rows_of(cut: Cut | None, vectors: bool) -> Callable[[jax.Array], Arra
 
 
 def _change_of_factors(q: jax.Array, r: jax.Array, da: jax.Array, cut: Cut | None) -> Arrays:
-    """Dq, cut as q is, and dr; r is whole."""
-    quotient = over_triangle(da, r, cut)
+    """Dq, cut as q is, and dr; r is whole. NaN where columns depend on each other."""
+    quotient = over_triangle(da, r, cut) * _one_or_nan(r, max(rows_in(da, cut), len(r)))
     inside = down_rows(q, quotient, cut)
     lower = jnp.tril(inside, -1)
     turn = lower - adjoint(lower)
     turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside))
     dq = along_rows(q, turn - inside, cut) + quotient
     return dq, jnp.matmul(inside - turn, r, precision=lax.Precision.HIGHEST)
+
+
+def _one_or_nan(r: jax.Array, size: int) -> jax.Array:
+    """NaN if r, its columns at equal size, is singular to working precision: least_squares' rule."""
+    r = lax.stop_gradient(r)
+    scaled = r / jnp.linalg.norm(r, axis=0)
+    inverse = solve_triangular(scaled, jnp.eye(len(r), dtype=r.dtype))
+    rcond = 1 / (jnp.linalg.norm(scaled, 1) * jnp.linalg.norm(inverse, 1))
+    return jnp.where(rcond > jnp.finfo(r.dtype).eps * size, 1, jnp.nan).astype(rcond.dtype)
 
 
 def _no_tangent(a: jax.Array) -> np.ndarray:
@@ -501,13 +512,16 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         q, r, _, verdict = _calls.qr(cut, vectors=True)(a)
         u, s, vh = jnp.linalg.svd(r)
         inverse = jnp.where(s > rcond * s[0], 1 / s, 0)
-        return along_rows(q, (u * inverse) @ vh, cut), verdict
+        zero = jnp.finfo(s.dtype).eps * max(rows_in(a, cut), a.shape[1])
+        cuts_more = jnp.any((s <= rcond * s[0]) & (s > zero * s[0]))
+        return along_rows(q, (u * inverse) @ vh, cut), verdict, cuts_more
 
     @adjoint_of_pinv.defjvp
     def rule(primals, tangents):
-        # G. H. Golub, V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413; of constant rank
+        # G. H. Golub, V. Pereyra, SIAM J. Numer. Anal. 10 (1973) 413; of constant rank, so that
+        # a P a = a
         (a,), (da,) = primals, tangents
-        ph, verdict = adjoint_of_pinv(a)  # P^H
+        ph, verdict, cuts_more = adjoint_of_pinv(a)  # P^H
         square = down_rows(ph, ph, cut)  # P P^H
         change = along_rows(da, square, cut) - along_rows(
             ph, down_rows(a, along_rows(da, square, cut), cut), cut
@@ -516,7 +530,9 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         change -= along_rows(ph, moved, cut)
         outside = jnp.eye(a.shape[1], dtype=a.dtype) - down_rows(a, ph, cut)  # 1 - P a, Hermitian
         change += along_rows(ph, down_rows(ph, along_rows(da, outside, cut), cut), cut)
-        return (ph, verdict), (change, _no_tangent(verdict))
+        change *= jnp.where(cuts_more, jnp.nan, 1).astype(ph.real.dtype)
+        none = _no_tangent(verdict), _no_tangent(cuts_more)
+        return (ph, verdict, cuts_more), (change, *none)
 
     return adjoint_of_pinv
 
@@ -528,6 +544,6 @@ def _pinv(a: jax.Array, cut: Cut | None, rcond: float) -> Arrays:
         if axes_across(by_rows):
             a = all_rows(a, by_rows)
             by_rows = Cut(None, (), (*by_rows.axes, *by_rows.others))
-        return _pinv_of(by_rows, rcond)(_rows(adjoint(a), by_rows))
-    ph, verdict = _pinv_of(by_rows, rcond)(_rows(a, by_rows))
+        return _pinv_of(by_rows, rcond)(_rows(adjoint(a), by_rows))[:2]
+    ph, verdict, _ = _pinv_of(by_rows, rcond)(_rows(a, by_rows))
     return adjoint(ph), verdict

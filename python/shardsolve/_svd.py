@@ -191,7 +191,7 @@ def polar(
 
     Returns:
         u (m, n), cut as a is, and h (n, n), Hermitian, the same on all devices. Derivatives are
-        those of full rank, NaN or infinite without it.
+        those of full rank; without it they are NaN, infinite, or of rounding alone.
 
     Raises:
         LinAlgError, SolverError, TypeError: As in `svd`.

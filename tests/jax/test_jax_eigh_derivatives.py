@@ -40,6 +40,14 @@ def change(dtype, seed=7):
     return np.asarray(hermitian_part(normal(np.random.default_rng(seed), (N, N), dtype)))
 
 
+@pytest.mark.parametrize("run", (shardsolve.eigvalsh, lambda a: shardsolve.eigh(a)[0]))
+def test_forward_derivatives_outside_of_jit_are_those_inside(run):
+    a, direction = with_eigenvalues(DISTINCT, "float64"), change("float64")
+    forward = functools.partial(jax.jvp, run, tangents=(direction,))
+    assert close(forward((spread(a),)), jax.jit(forward)((a,)))
+    assert close(jax.jacfwd(run)(a), jax.jacrev(run)(a), 1e3)
+
+
 def along(f, a, direction, step=1e-5):
     """The derivative of f by a central difference of fourth order."""
     values = {s: float(f(spread(a + s * step * direction))) for s in (-2, -1, 1, 2)}

@@ -255,9 +255,10 @@ def test_same_function_is_compiled_once():
         (np.eye(2), TypeError, "f is a ndarray; pass a function of one real number"),
         (lambda x: jnp.stack([x, x]), ValueError, r"f of one number is \(2,\); pass a function"),
         (lambda x: (x, x), ValueError, "f of one number is tuple; pass"),
+        (np.exp, TypeError, "f is numpy.exp, which JAX cannot trace; pass jnp.exp"),
         (lambda x: x > 0, TypeError, "f returns bool; pass a function that returns a real or"),
     ],
-    ids=("array", "two", "tuple", "bool"),
+    ids=("array", "two", "tuple", "numpy", "bool"),
 )
 def test_what_is_no_function_of_a_number_is_refused(function, f, kind, words):
     with pytest.raises(kind, match=words):

@@ -407,6 +407,12 @@ def test_shift_that_was_not_enough_is_warned_of():
         natural.solve(o, f, 1e-8, side="samples", scale=1 / 512)
 
 
+def test_shift_that_is_zero_in_the_type_of_the_gram_matrix_is_refused():
+    o, f = single_precision()
+    with pytest.raises(ValueError, match="shift is 1e-60, which is 0 in float32; pass a positive"):
+        natural.solve(o, f, 1e-60)
+
+
 def test_ladder_that_ends_without_an_answer_says_where():
     given = *indefinite(1e12), 1e-12
     with pytest.raises(shardsolve.LinAlgError, match=r"Gram matrix with the shift: .*pivot"):

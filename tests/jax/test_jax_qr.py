@@ -376,6 +376,23 @@ def test_qr_transform_of_complex_numbers_is_that_of_jnp(function, transform):
     assert close(transformed(ours), transformed(theirs), 1e7)
 
 
+@pytest.mark.parametrize("part", (lambda a: shardsolve.qr(a)[1], lambda a: shardsolve.qr(a)[0]))
+def test_qr_gradient_of_columns_that_depend_on_each_other_is_nan(part):
+    gradient = jax.grad(lambda a: jnp.sum(jnp.sin(part(a))))
+    assert np.isnan(gradient(spread(of_rank(2, M, N)))).all()
+    columns = matrix(M, N) * 10.0 ** -np.arange(N)  # of different sizes, which does no harm
+    assert np.isfinite(gradient(spread(columns))).all()
+
+
+def test_qr_gradient_of_pinv_is_nan_where_rcond_cuts_more_than_rounding():
+    a = np.diag([2.0, 1.5, 0.5])
+    gradient = jax.grad(lambda a, rcond: shardsolve.pinv(a, rcond)[0, 2])
+    assert np.isnan(gradient(a, 0.4)).all()
+    assert close(gradient(a, 0.2), jax.grad(lambda a: jnp.linalg.inv(a)[0, 2])(a))
+    of_constant_rank = jax.grad(lambda a: jnp.sum(shardsolve.pinv(a, 0.4)))
+    assert np.isfinite(of_constant_rank(np.diag([2.0, 1.5, 0.0]))).all()
+
+
 @every_shape
 def test_qr_ridge_is_differentiable_by_eps(shape):
     m, n = SHAPES[shape]

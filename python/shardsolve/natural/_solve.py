@@ -267,6 +267,7 @@ def _check_gram_dtype(wanted: Any, given: np.dtype) -> np.dtype:
 def _check_numbers(shift: Any, scale: Any, solver: str, wide: np.dtype) -> list[jax.Array]:
     """Shift and scale, of the Gram matrix's real type."""
     least = "a positive number" if solver == "cholesky" else "a number that is not negative"
+    real = jnp.finfo(wide).dtype
     found = []
     for name, value, accepted in (
         ("shift", shift, least),
@@ -279,9 +280,14 @@ def _check_numbers(shift: Any, scale: Any, solver: str, wide: np.dtype) -> list[
             is_right = number.shape == () and number.dtype.kind in "fiu" and np.isfinite(number)
             may_be_zero = name == "shift" and solver == "smooth_pinv"
             is_right = is_right and (number > 0 or (may_be_zero and number == 0))
+            if is_right and number > 0 and not number.astype(real) > 0:
+                raise ValueError(
+                    f"{name} is {value!r}, which is 0 in {real.name}; pass {accepted} of at least "
+                    f"{jnp.finfo(real).tiny:.1e}"
+                )
         if not is_right:
             raise ValueError(f"{name} is {value!r}; pass {accepted}")
-        found.append(jnp.asarray(value, jnp.finfo(wide).dtype))
+        found.append(jnp.asarray(value, real))
     return found
 
 
