@@ -152,7 +152,8 @@ def solve(
         x, of b's shape; with full_output (x, Info), where Info has backward error and rcond. Of a
         general matrix whose rcond is below eps the status is then NEARLY_SINGULAR, and x is there;
         but OK if x has digits all the same: units of equations and unknowns that differ make rcond
-        small, and cost none.
+        small, and cost none. Of a positive definite matrix it is OK: rcond alone says how many
+        digits x has. Without full_output neither is looked at, as the estimate takes its time.
 
     Raises:
         LinAlgError: Outside of `jit` and without full_output, if there is no answer; it says why.
