@@ -126,8 +126,8 @@ def _traced(f: object, dtype: np.dtype) -> tuple[tuple[Function, ...], list[jax.
         )
     if isinstance(f, np.ufunc):
         raise TypeError(
-            f"f is numpy.{f.__name__}, which JAX cannot trace; pass jnp.{f.__name__}, or a function "
-            "of jax.numpy"
+            f"f is numpy.{f.__name__}, which JAX cannot trace; pass jnp.{f.__name__}, or another "
+            "function of jax.numpy"
         )
     number = jax.ShapeDtypeStruct((), dtype)
     result = jax.eval_shape(f, number)

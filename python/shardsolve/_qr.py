@@ -360,7 +360,7 @@ def _change_of_factors(q: jax.Array, r: jax.Array, da: jax.Array, cut: Cut | Non
 
 
 def _one_or_nan(r: jax.Array, size: int) -> jax.Array:
-    """NaN if r, its columns at equal size, is singular to working precision: least_squares' rule."""
+    """NaN if r, its columns at equal size, is singular to working precision, as least_squares."""
     r = lax.stop_gradient(r)
     scaled = r / jnp.linalg.norm(r, axis=0)
     inverse = solve_triangular(scaled, jnp.eye(len(r), dtype=r.dtype))
