@@ -128,9 +128,30 @@ MISTAKES = (
     Mistake(
         "the rank with a tolerance of 2e5 u",
         "src/dense/qr/program.cpp",
-        "const double least = request_.rcond * values.front();",
+        "const double least = rcond * singular_values.front();",
         """const double least =
-          std::max(request_.rcond, 2e5 * unit_roundoff<T>) * values.front();""",
+          std::max(rcond, 2e5 * unit_roundoff<double>) * singular_values.front();""",
+        LSTSQ,
+    ),
+    Mistake(
+        "U for V on the way back from polar factors",
+        "src/dense/qr/program.cpp",
+        "vh = adjoint_on_first<Wide>(rank_, layout, prepared_->v->",
+        "vh = adjoint_on_first<Wide>(rank_, layout, prepared_->u->",
+        LSTSQ,
+    ),
+    Mistake(
+        "singular values of R with columns at equal size",
+        "src/dense/qr/small_solver.cpp",
+        "back.push_back(common - exponent);",
+        "back.push_back(common);",
+        LSTSQ,
+    ),
+    Mistake(
+        "parts that are not divided by singular values",
+        "src/dense/qr/small_solver.cpp",
+        "parts[at] /= scaled_values_[",
+        "parts[at] *= scaled_values_[",
         LSTSQ,
     ),
     Mistake(

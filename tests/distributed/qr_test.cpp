@@ -3,10 +3,12 @@
 
 #include "reference/qr.hpp"
 
+#include "dense/qr/lstsq_by_polar.hpp"
 #include "dense/qr/program.hpp"
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
 #include "reference/matmul.hpp"
+#include "runtime/host/blas.hpp"
 #include "runtime/host/host_device.hpp"
 #include "support/bits.hpp"
 #include "support/cuts.hpp"
@@ -358,6 +360,16 @@ TYPED_TEST(QrFamily, Certificate_OfASquareSystem_IsThatOfTheExactResidual) {
   }
 }
 
+/// By both ways, whatever the size: in one program, and by polar factors.
+template <Scalar T>
+std::vector<LeastSquares<T>> lstsq_by_both_ways(Mesh& mesh, const DenseMatrix<T>& a,
+                                                const DenseMatrix<T>& b, const SlabLayout& layout) {
+  const RowBlocks<T> rows = shard_rows(a, layout);
+  const RowBlocks<T> sides = shard_rows(b, layout);
+  const dense::qr::Request request{.by_singular_values = true, .rcond = default_rcond(a)};
+  return {lstsq(mesh, rows, sides), dense::qr::lstsq_by_polar(mesh, rows, sides, request, {})};
+}
+
 TYPED_TEST(QrFamily, Lstsq_OfEveryMatrix_IsNumPys) {
   using T = TypeParam;
   for (const auto& [m, n] : {std::pair{60, 12}, {40, 24}, {7, 6}}) {
@@ -371,35 +383,35 @@ TYPED_TEST(QrFamily, Lstsq_OfEveryMatrix_IsNumPys) {
       const auto values = reference::svd(one.a).s;
       for (auto& [cut, mesh] : meshes) {
         SCOPED_TRACE(one.name + " m " + std::to_string(m) + " " + cut.name);
-        const LeastSquares<T> found =
-            lstsq(mesh, shard_rows(one.a, cut.layout), shard_rows(b, cut.layout));
-        ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
-        EXPECT_TRUE(found.rank >= least && found.rank <= most)
-            << found.rank << ", exactly " << least << " to " << most;
-        for (std::int64_t i = 0; i < n; ++i) {
-          const auto at = static_cast<std::size_t>(i);
-          const double error =
-              std::abs(found.singular_values[at] - static_cast<double>(values[at]));
-          EXPECT_TRUE(error <= 20 * unit_roundoff<T> * static_cast<double>(values.front()))
-              << error / unit_roundoff<T> / static_cast<double>(values.front());
-        }
-        const DenseMatrix<T> x = matrix_of(found.x, n, 3);
-        const double lapack = least_squares_ratio(one.a, peer.x, b, peer.rank);
-        const double ratio = least_squares_ratio(one.a, x, b, found.rank);
-        EXPECT_TRUE(ratio <= qr_limit(lapack)) << ratio << ", LAPACK " << lapack;
-        if (least == most) {
-          EXPECT_EQ(found.rank, peer.rank);
-        }
-        if (least == most && least < n) {
-          const DenseMatrix<T> shortest = reference::shortest_solution(one.a, b, rcond);
-          for (std::int64_t j = 0; j < 3; ++j) {
-            double ours = 0.0;
-            double exact = 0.0;
-            for (std::int64_t i = 0; i < n; ++i) {
-              ours = std::hypot(ours, std::abs(x(i, j)));
-              exact = std::hypot(exact, std::abs(shortest(i, j)));
+        for (const LeastSquares<T>& found : lstsq_by_both_ways(mesh, one.a, b, cut.layout)) {
+          ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+          EXPECT_TRUE(found.rank >= least && found.rank <= most)
+              << found.rank << ", exactly " << least << " to " << most;
+          for (std::int64_t i = 0; i < n; ++i) {
+            const auto at = static_cast<std::size_t>(i);
+            const double error =
+                std::abs(found.singular_values[at] - static_cast<double>(values[at]));
+            EXPECT_TRUE(error <= 20 * unit_roundoff<T> * static_cast<double>(values.front()))
+                << error / unit_roundoff<T> / static_cast<double>(values.front());
+          }
+          const DenseMatrix<T> x = matrix_of(found.x, n, 3);
+          const double lapack = least_squares_ratio(one.a, peer.x, b, peer.rank);
+          const double ratio = least_squares_ratio(one.a, x, b, found.rank);
+          EXPECT_TRUE(ratio <= qr_limit(lapack)) << ratio << ", LAPACK " << lapack;
+          if (least == most) {
+            EXPECT_EQ(found.rank, peer.rank);
+          }
+          if (least == most && least < n) {
+            const DenseMatrix<T> shortest = reference::shortest_solution(one.a, b, rcond);
+            for (std::int64_t j = 0; j < 3; ++j) {
+              double ours = 0.0;
+              double exact = 0.0;
+              for (std::int64_t i = 0; i < n; ++i) {
+                ours = std::hypot(ours, std::abs(x(i, j)));
+                exact = std::hypot(exact, std::abs(shortest(i, j)));
+              }
+              EXPECT_TRUE(ours <= 1.01 * exact) << ours << " for " << exact;
             }
-            EXPECT_TRUE(ours <= 1.01 * exact) << ours << " for " << exact;
           }
         }
       }
@@ -477,29 +489,134 @@ TYPED_TEST(QrFamily, Lstsq_OfFewerRows_IsNumPys) {
     const LapackLeastSquares<T> peer = lapack_least_squares(one.a, b, rcond);
     for (auto& [cut, mesh] : meshes) {
       SCOPED_TRACE(one.name + " " + cut.name);
-      const LeastSquares<T> found =
-          lstsq(mesh, shard_rows(one.a, cut.layout), shard_rows(b, cut.layout));
-      ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
-      EXPECT_TRUE(found.rank >= least && found.rank <= most)
-          << found.rank << ", exactly " << least << " to " << most;
-      const DenseMatrix<T> x = matrix_of(found.x, n, 3);
-      const double lapack = least_squares_ratio(one.a, peer.x, b, peer.rank);
-      const double ratio = least_squares_ratio(one.a, x, b, found.rank);
-      EXPECT_TRUE(ratio <= qr_limit(lapack)) << ratio << ", LAPACK " << lapack;
-      if (least == most) {
-        const DenseMatrix<T> shortest = reference::shortest_solution(one.a, b, rcond);
-        for (std::int64_t j = 0; j < 3; ++j) {
-          double ours = 0.0;
-          double exact = 0.0;
-          for (std::int64_t i = 0; i < n; ++i) {
-            ours = std::hypot(ours, std::abs(x(i, j)));
-            exact = std::hypot(exact, std::abs(shortest(i, j)));
+      for (const LeastSquares<T>& found : lstsq_by_both_ways(mesh, one.a, b, cut.layout)) {
+        ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+        EXPECT_TRUE(found.rank >= least && found.rank <= most)
+            << found.rank << ", exactly " << least << " to " << most;
+        const DenseMatrix<T> x = matrix_of(found.x, n, 3);
+        const double lapack = least_squares_ratio(one.a, peer.x, b, peer.rank);
+        const double ratio = least_squares_ratio(one.a, x, b, found.rank);
+        EXPECT_TRUE(ratio <= qr_limit(lapack)) << ratio << ", LAPACK " << lapack;
+        if (least == most) {
+          const DenseMatrix<T> shortest = reference::shortest_solution(one.a, b, rcond);
+          for (std::int64_t j = 0; j < 3; ++j) {
+            double ours = 0.0;
+            double exact = 0.0;
+            for (std::int64_t i = 0; i < n; ++i) {
+              ours = std::hypot(ours, std::abs(x(i, j)));
+              exact = std::hypot(exact, std::abs(shortest(i, j)));
+            }
+            EXPECT_TRUE(ours <= 1.01 * exact) << ours << " for " << exact;
           }
-          EXPECT_TRUE(ours <= 1.01 * exact) << ours << " for " << exact;
         }
       }
     }
   }
+}
+
+/// Columns of a Hadamard matrix of signs, whose rows are taken `step` at a time; where T is complex,
+/// rows times powers of i.
+template <Scalar T>
+DenseMatrix<T> signs(std::int64_t m, std::int64_t n, std::int64_t step) {
+  DenseMatrix<T> h(m, n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < m; ++i) {
+      const auto both = static_cast<std::uint64_t>((step * i % m) & j);
+      h(i, j) = std::popcount(both) % 2 == 0 ? T{1} : T{-1};
+      if constexpr (is_complex<T>) {
+        h(i, j) *= i % 2 == 0 ? T{1} : T(0, 1);
+      }
+    }
+  }
+  return h;
+}
+
+using BlasOp = runtime::Op;
+
+template <Scalar T>
+DenseMatrix<T> product(BlasOp op_a, const DenseMatrix<T>& a, BlasOp op_b, const DenseMatrix<T>& b,
+                       std::int64_t rows, std::int64_t columns) {
+  DenseMatrix<T> c(rows, columns);
+  runtime::host::blas::Blas<T>::gemm(op_a, op_b, T{1}, a.view(), b.view(), T{0}, c.view());
+  return c;
+}
+
+/// As many columns as go by polar factors, of which singular values and the shortest x are known to
+/// the last digit: signs U, V with U^H U = m I, V^H V = n I, and A = U D V^H has integers.
+template <Scalar T>
+void expect_lstsq_of_many_columns(std::int64_t m, std::int64_t n, std::int64_t rank, Mesh& mesh,
+                                  const SlabLayout& layout) {
+  SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(n) + " of rank " + std::to_string(rank));
+  const std::int64_t least = std::min(m, n);
+  const DenseMatrix<T> u = signs<T>(m, least, 3);
+  const DenseMatrix<T> v = signs<T>(n, least, 5);
+  const DenseMatrix<T> b = right_hand_sides<T>(m, 2);
+  DenseMatrix<T> ud = u;
+  DenseMatrix<T> along = product<T>(BlasOp::conjugate_transpose, u, BlasOp::none, b, least, 2);
+  std::vector<double> values(static_cast<std::size_t>(least));
+  const double size = std::sqrt(static_cast<double>(m) * static_cast<double>(n));
+  for (std::int64_t l = 0; l < least; ++l) {
+    const auto d = static_cast<RealOf<T>>(l < rank ? 1 + 7 * l % 50 : 0);
+    values[static_cast<std::size_t>(l)] = size * double{d};
+    for (std::int64_t i = 0; i < m; ++i) {
+      ud(i, l) *= d;
+    }
+    for (std::int64_t j = 0; j < 2; ++j) {
+      along(l, j) *= l < rank ? static_cast<RealOf<T>>(1 / (size * size)) / d : RealOf<T>{0};
+    }
+  }
+  std::sort(values.rbegin(), values.rend());
+  const DenseMatrix<T> a = product<T>(BlasOp::none, ud, BlasOp::conjugate_transpose, v, m, n);
+  const DenseMatrix<T> exact = product<T>(BlasOp::none, v, BlasOp::none, along, n, 2);
+  const RowBlocks<T> rows = shard_rows(a, layout);
+  const LeastSquares<T> found = dense::qr::lstsq_by_polar(
+      mesh, rows, shard_rows(b, layout),
+      {.by_singular_values = true, .rcond = default_rcond(a)}, {});
+  ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+  EXPECT_EQ(found.rank, rank);
+  EXPECT_TRUE(*found.outcome.backward_error <= 10 * unit_roundoff<T>)
+      << *found.outcome.backward_error / unit_roundoff<T>;
+  ASSERT_EQ(std::ssize(found.singular_values), least);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double error = std::abs(found.singular_values[i] - values[i]) / values[0];
+    EXPECT_TRUE(error <= 20 * unit_roundoff<T>) << i << ": " << error / unit_roundoff<T>;
+  }
+  for (std::int64_t j = 0; j < 2; ++j) {
+    double off = 0.0;
+    double norm = 0.0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      off = std::hypot(off, std::abs(found.x[static_cast<std::size_t>(i + n * j)] - exact(i, j)));
+      norm = std::hypot(norm, std::abs(exact(i, j)));
+    }
+    EXPECT_TRUE(off <= 1e4 * unit_roundoff<T> * norm) << off / norm / unit_roundoff<T>;
+  }
+}
+
+TEST_F(Qr, Lstsq_OfManyColumns_IsExact) {
+  const SlabLayout square({0, 170, 170, 512}, 64);
+  const SlabLayout tall({0, 340, 340, 1024}, 64);
+  Mesh mesh = make_mesh(3);
+  expect_lstsq_of_many_columns<double>(512, 512, 512, mesh, square);
+  expect_lstsq_of_many_columns<double>(512, 512, 300, mesh, square);
+  expect_lstsq_of_many_columns<double>(1024, 512, 511, mesh, tall);
+  expect_lstsq_of_many_columns<float>(512, 1024, 90, mesh, square);
+  expect_lstsq_of_many_columns<std::complex<float>>(512, 512, 300, mesh, square);
+  expect_lstsq_of_many_columns<std::complex<double>>(512, 512, 512, mesh, square);
+}
+
+TEST_F(Qr, Lstsq_OfManyColumnsOnManyRanks_GoesByPolarFactors) {
+  constexpr std::int64_t n = 512;
+  const SlabLayout layout = SlabLayout::even(n, 8, 64);
+  Mesh mesh = make_mesh(8);
+  const DenseMatrix<double> a = right_hand_sides<double>(n, n, 5);
+  const RowBlocks<double> rows = shard_rows(a, layout);
+  const RowBlocks<double> b = shard_rows(right_hand_sides<double>(n, 1), layout);
+  const LeastSquares<double> found = lstsq(mesh, rows, b);
+  const LeastSquares<double> polar = dense::qr::lstsq_by_polar(
+      mesh, rows, b, {.by_singular_values = true, .rcond = default_rcond(a)}, {});
+  ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+  EXPECT_EQ(found.singular_values, polar.singular_values);
+  EXPECT_EQ(found.x, polar.x);
 }
 
 /// [A; sqrt(eps) I], and zeros below b.
@@ -871,8 +988,11 @@ TEST_F(Qr, APlaceForR_ThatIsNotAsA_IsRefused) {
   const DenseMatrix<double> a = right_hand_sides<double>(8, 6, 5);
   const RowBlocks<double> blocks = shard_rows(a, SlabLayout::even(8, 2, 1));
   const std::vector<std::string> words{"8 x 6", "place for R"};
-  expect_error([&] { qr(mesh, blocks, shard_rows(a, SlabLayout({0, 3, 8}, 1))); },
-               ErrorKind::invalid_argument, words);
+  expect_error(
+      [&] {
+        qr(mesh, blocks, shard_rows(a, SlabLayout({0, 3, 8}, 1)));
+      },
+      ErrorKind::invalid_argument, words);
   expect_error(
       [&] {
         qr(mesh, blocks, shard_rows(right_hand_sides<double>(8, 5), SlabLayout::even(8, 2, 1)));

@@ -1,5 +1,7 @@
 // A plan is made before anything is allocated: what a call then takes has to be what was said.
 
+#include "dense/qr/lstsq_by_polar.hpp"
+#include "dense/qr/plan.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
 #include "support/matrix_zoo.hpp"
@@ -198,6 +200,16 @@ TEST_P(Workspace, OfQrAndLeastSquares_IsWhatThePlanSays) {
       EXPECT_GE(taken, plan.workspace_bytes / 4);
     }
   }
+  // by polar factors, with vectors: all programs have a limit of their own
+  const RowBlocks<double> a = shard_rows(right_hand_sides<double>(layout_.size(), 200, 5), layout_);
+  const SlabLayout square =
+      SlabLayout::even(200, layout_.ranks(), mesh_.default_tile(200, Dtype::float64));
+  const auto bytes = dense::qr::polar_bytes(layout_, Dtype::float64, 200, 200, square);
+  const dense::qr::Request request{.by_singular_values = true, .rcond = 0.5};
+  const std::int64_t by_polar =
+      taken_by([&](Mesh& mesh) { dense::qr::lstsq_by_polar(mesh, a, a, request, {}); });
+  EXPECT_LE(by_polar, bytes.all() - bytes.kept + small_change);
+  EXPECT_GE(by_polar, (bytes.all() - bytes.kept) / 4);
   // columns that are dealt
   const RowBlocks<double> dealt =
       shard_rows(right_hand_sides<double>(layout_.size(), 400, 5), layout_);

@@ -1,6 +1,7 @@
 /// Every algorithm once, on a small system: what tests make fail in the middle.
 #pragma once
 
+#include "dense/qr/lstsq_by_polar.hpp"
 #include "matgen/sparse_matrices.hpp"
 #include "tests/support/backend.hpp"
 #include "tests/support/matrix_zoo.hpp"
@@ -328,6 +329,21 @@ Answer run_least_squares(Mesh& mesh, const RunOptions& options, std::int64_t n =
   return answer;
 }
 
+/// lstsq() as of many columns, with the largest singular values alone: all of its programs.
+template <Scalar T>
+Answer run_lstsq_by_polar(Mesh& mesh, const RunOptions& options) {
+  const SmallSystem<T> system(mesh, 13, 2);
+  const dense::qr::Request request{.by_singular_values = true, .rcond = 0.9};
+  const LeastSquares<T> found =
+      dense::qr::lstsq_by_polar(mesh, system.sides(3), system.sides(2), request, options);
+  EXPECT_TRUE(found.outcome.ok()) << found.outcome.message();
+  Answer answer{{found.outcome.backward_error.value_or(-1), static_cast<double>(found.rank)}, {}};
+  for (const T entry : found.x) {
+    answer.numbers.push_back(double{std::real(entry)});
+  }
+  return answer;
+}
+
 /// Singular values and vectors of a wide matrix: its adjoint crosses the ranks, then QR comes
 /// first.
 template <Scalar T>
@@ -453,6 +469,7 @@ inline std::vector<Job> jobs() {
   all.push_back(job("qr", run_qr<std::complex<float>>));
   all.push_back(job("square_qr", run_square_qr<double>));
   all.push_back(job("least_squares", run_least_squares<double>));
+  all.push_back({"lstsq_by_polar", run_lstsq_by_polar<double>});
   all.push_back({"svd", run_svd<std::complex<float>>});
   all.push_back({"polar", run_polar<float>});
   all.push_back({"networks", [](Mesh& mesh, const RunOptions& options) {

@@ -1,6 +1,7 @@
 #include "dense/lu/by_qr.hpp"
 
 #include "core/each_dtype.hpp"
+#include "dense/qr/plan.hpp"
 #include "dense/qr/program.hpp"
 #include "dense/qr/wide_solve.hpp"
 
@@ -60,7 +61,7 @@ FoundByQr<T> solve_by_qr(mesh::Rank& rank, const FactorPart<T>& factor, Op op,
 }
 
 std::int64_t by_qr_bytes(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
-  const Plan plan = plan_least_squares(layout, dtype, layout.size(), columns);
+  const Plan plan = qr::plan_at_once(layout, dtype, layout.size(), columns);
   // rows of A and of A^H, and what crosses the ranks
   return plan.workspace_bytes + 4 * plan.matrix_bytes + plan.right_hand_side_bytes;
 }

@@ -21,12 +21,16 @@ namespace {
 
 using dense::qr::max_sides;
 
+Dtype wide(Dtype dtype) {
+  const bool complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
+  return complex ? Dtype::complex128 : Dtype::float64;
+}
+
 /// Of the larger numbers that R is made of.
 template <class Body>
 auto with_wide(Dtype dtype, Body body) {
-  const bool complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
-  return complex ? body.template operator()<std::complex<double>>()
-                 : body.template operator()<double>();
+  return wide(dtype) == Dtype::complex128 ? body.template operator()<std::complex<double>>()
+                                          : body.template operator()<double>();
 }
 
 std::int64_t solver_bytes(Dtype dtype, std::int64_t n) {
@@ -51,6 +55,37 @@ Plan begin(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
 std::int64_t of_columns(const SlabLayout& layout, std::int64_t columns) {
   return 8 * columns * (8 + 4 * layout.ranks()) + programs::small_change(layout, 0);
 }
+
+/// What least squares take, in bytes, on the rank that needs most.
+struct Parts {
+  Parts(const SlabLayout& layout, Dtype dtype, std::int64_t columns, std::int64_t sides)
+      : least(std::min(layout.size(), columns)) {
+    const std::int64_t element = element_size(dtype);
+    const std::int64_t some = std::min(max_sides, std::max<std::int64_t>(sides, 1));
+    const bool is_tall = layout.size() >= columns;
+    const SlabLayout of_adjoint = SlabLayout::even(columns, layout.ranks(), 1);
+    const std::int64_t own = is_tall ? layout.max_width() : of_adjoint.max_width();
+    const std::int64_t rows = own + least;  // with sqrt(eps) I
+    tall = rows * least * element;
+    crossing = is_tall ? 0 : (layout.max_width() * columns + own * layout.size()) * element;
+    factor = dense::qr::factor_bytes(layout.ranks(), least, dtype);
+    numbers =
+        of_columns(layout, columns) + of_columns(layout, 8 * std::max<std::int64_t>(sides, 1));
+    solver = solver_bytes(dtype, least);
+    solve = with_wide(dtype, [&]<class W>() {
+      return is_tall ? dense::qr::TallSolve<W>::bytes(layout.ranks(), rows, columns, some, dtype)
+                     : dense::qr::WideSolve<W>::bytes(layout, of_adjoint, some, dtype);
+    });
+  }
+
+  std::int64_t least;     ///< columns of R
+  std::int64_t tall;      ///< rows of [A; sqrt(eps) I], of A^H, of Q
+  std::int64_t crossing;  ///< what crosses the ranks for A^H
+  std::int64_t factor;    ///< R
+  std::int64_t numbers;   ///< of columns
+  std::int64_t solver;    ///< what the first rank solves with
+  std::int64_t solve;     ///< for some right-hand sides at a time
+};
 
 }  // namespace
 
@@ -86,6 +121,31 @@ Plan plan_dealt(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
   return plan;
 }
 
+PolarBytes polar_bytes(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
+                       std::int64_t sides, const SlabLayout& square) {
+  const Parts parts(layout, dtype, columns, sides);
+  const std::int64_t n = parts.least;
+  const std::int64_t whole = n * n * element_size(wide(dtype));
+  const std::int64_t adjoint = layout.size() >= columns ? 0 : parts.tall + parts.crossing;
+  PolarBytes bytes;
+  bytes.factor = adjoint + parts.factor + whole + parts.numbers;
+  bytes.values = plan_svd(square, wide(dtype), n, true).workspace_bytes;
+  bytes.solve = adjoint + parts.solver + parts.solve + parts.numbers;
+  // Q, R, and rows of R, U and V
+  bytes.kept = parts.tall + whole + 3 * n * square.max_width() * element_size(wide(dtype));
+  return bytes;
+}
+
+Plan plan_at_once(const SlabLayout& layout, Dtype dtype, std::int64_t columns, std::int64_t sides) {
+  core::require_columns(sides);
+  Plan plan = begin(layout, dtype, columns);
+  const Parts parts(layout, dtype, columns, sides);
+  plan.right_hand_side_bytes = layout.max_width() * sides * element_size(dtype);
+  plan.workspace_bytes =
+      2 * parts.tall + parts.crossing + parts.factor + parts.numbers + parts.solver + parts.solve;
+  return plan;
+}
+
 }  // namespace dense::qr
 
 Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
@@ -96,28 +156,14 @@ Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
 
 Plan plan_least_squares(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
                         std::int64_t sides) {
-  core::require_columns(sides);
-  Plan plan = begin(layout, dtype, columns);
-  const std::int64_t element = element_size(dtype);
-  const std::int64_t ranks = layout.ranks();
-  const std::int64_t some = std::min(max_sides, std::max<std::int64_t>(sides, 1));
-  const bool is_tall = layout.size() >= columns;
-  const std::int64_t least = std::min(layout.size(), columns);  // of R
-  const SlabLayout of_adjoint = SlabLayout::even(columns, ranks, 1);
-  plan.right_hand_side_bytes = layout.max_width() * sides * element;
-  // [A; sqrt(eps) I] and Q, or those of A^H and what crosses the ranks; R; and for some right-hand
-  // sides at a time what solves take.
-  const std::int64_t rows = (is_tall ? layout.max_width() : of_adjoint.max_width()) + least;
-  plan.workspace_bytes = 2 * rows * least * element + dense::qr::factor_bytes(ranks, least, dtype) +
-                         solver_bytes(dtype, least) + of_columns(layout, columns) +
-                         of_columns(layout, 8 * std::max<std::int64_t>(sides, 1));
-  if (!is_tall) {
-    plan.workspace_bytes += plan.matrix_bytes + of_adjoint.max_width() * layout.size() * element;
+  Plan plan = dense::qr::plan_at_once(layout, dtype, columns, sides);
+  const std::int64_t n = std::min(layout.size(), columns);
+  if (dense::qr::is_by_polar(n, layout.ranks(), Memory::device)) {  // as it may be
+    const SlabLayout square =
+        SlabLayout::even(n, layout.ranks(), default_tile(n, layout.ranks(), wide(dtype)));
+    plan.workspace_bytes = std::max(
+        plan.workspace_bytes, dense::qr::polar_bytes(layout, dtype, columns, sides, square).all());
   }
-  plan.workspace_bytes += with_wide(dtype, [&]<class W>() {
-    return is_tall ? dense::qr::TallSolve<W>::bytes(ranks, rows, columns, some, dtype)
-                   : dense::qr::WideSolve<W>::bytes(layout, of_adjoint, some, dtype);
-  });
   return plan;
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/qr/factor.hpp"
+#include "dense/qr/first_rank.hpp"
 #include "dense/qr/householder.hpp"
 #include "dense/qr/powers.hpp"
 #include "dense/qr/probes.hpp"
@@ -9,6 +10,7 @@
 #include "dense/qr/tall_solve.hpp"
 #include "dense/qr/wide_solve.hpp"
 #include "dense/shared/right_hand_sides.hpp"
+#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,6 +30,15 @@ CheckedSides check_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<c
     checked.outcome.location->what = Located::matrix_entry;
   }
   return checked;
+}
+
+/// Likewise of B, unless A is refused: the second outcome is that of both.
+template <Scalar T>
+std::pair<CheckedSides, CheckedSides> check_both(mesh::Rank& rank, const SlabLayout& layout,
+                                                 MatrixView<const T> a, MatrixView<const T> b) {
+  CheckedSides of_a = check_rows<T>(rank, layout, a);
+  CheckedSides of_b = of_a.outcome.ok() ? check_right_hand_sides<T>(rank, layout, b) : of_a;
+  return {std::move(of_a), std::move(of_b)};
 }
 
 /// R of A, from that of A D, on all ranks; what is below its diagonal may be -0 there. Empty if an
@@ -56,26 +67,70 @@ std::vector<T> unscaled(mesh::Rank& rank, const Factored<T>& factored) {
   return r;
 }
 
+/// The conjugate transpose of an n x n matrix, of which each rank has the rows of `layout`: on the
+/// first rank, in memory of this call.
+template <Scalar W>
+MatrixView<W> adjoint_on_first(mesh::Rank& rank, const SlabLayout& layout,
+                               MatrixView<const W> rows) {
+  const std::int64_t n = layout.size();
+  const MatrixView<W> all = rank.workspace<W>(n, rank.index() == 0 ? n : rows.rows());
+  const MatrixView<W> own = all.columns_from(0, rows.rows());
+  rank.kernels<W>().conjugate_transpose(rank.update(), rows, own);
+  rank.finish(rank.update());
+  if (rank.count() > 1) {
+    std::vector<comm::Bytes> pieces;
+    for (std::int64_t r = 0; r < rank.count(); ++r) {
+      const GlobalRange columns = layout.segment(r);
+      pieces.push_back(rank.index() == 0 ? programs::bytes_of(all.columns_from(
+                                               columns.begin.value(), columns.size()))
+                                         : comm::Bytes{});
+    }
+    rank.communicator().gather(rank.transfer(), programs::bytes_of(own), std::move(pieces), 0);
+    rank.finish(rank.transfer());
+  }
+  return all;
+}
+
 /// What is factored, and what is solved with it.
 template <Scalar T>
 class Problem {
  public:
   using Wide = runtime::WideOf<T>;
 
-  Problem(mesh::Rank& rank, const Request& request, LeastSquares<T>& found)
-      : rank_(rank), request_(request), found_(found) {}
+  Problem(mesh::Rank& rank, const Request& request, const Prepared<T>* prepared,
+          LeastSquares<T>& found)
+      : rank_(rank), request_(request), prepared_(prepared), found_(found) {}
 
   /// A = Q R for these rows, of `rows` over all ranks, and what the first rank solves with. False
   /// if that is the end: the outcome says why.
   bool factor(std::int64_t rows, MatrixView<const T> a, const std::vector<double>& maxima,
               std::int64_t sides) {
-    q_ = rank_.workspace<T>(a.rows(), a.columns());
-    const Factored<T> factored = qr::factor<T>(rank_, rows, a, maxima, q_);
+    Factored<T> factored;
+    MatrixView<Wide> uh;
+    MatrixView<Wide> vh;
+    if (prepared_ == nullptr) {
+      q_ = rank_.workspace<T>(a.rows(), a.columns());
+      factored = qr::factor<T>(rank_, rows, a, maxima, q_);
+    } else {
+      q_ = prepared_->q->block(rank_.index());
+      factored.r = prepared_->r->block(rank_.index());
+      factored.exponents = prepared_->exponents;
+    }
+    if (prepared_ != nullptr && prepared_->u) {
+      const SlabLayout& layout = prepared_->u->layout();
+      uh = adjoint_on_first<Wide>(rank_, layout, prepared_->u->block(rank_.index()));
+      vh = adjoint_on_first<Wide>(rank_, layout, prepared_->v->block(rank_.index()));
+    }
     std::vector<double> said(2);
     if (rank_.index() == 0) {
       solver_ = std::make_unique<SmallSolver<Wide>>(rank_, factored.r, factored.exponents, sides);
-      const bool found = !request_.by_singular_values || solver_->find_singular_values();
-      said = {solver_->rcond(), static_cast<double>(found ? rank_of(rows) : -1)};
+      bool found = true;
+      if (prepared_ != nullptr) {
+        solver_->use_singular_values(prepared_->values, uh, vh);
+      } else if (request_.by_singular_values) {
+        found = solver_->find_singular_values();
+      }
+      said = {solver_->rcond(), static_cast<double>(found ? found_rank(rows) : -1)};
       if (found && request_.by_singular_values) {
         const std::vector<double>& values = solver_->singular_values();
         solver_->keep(static_cast<std::int64_t>(said[1]));
@@ -122,13 +177,10 @@ class Problem {
  private:
   /// With singular values how many of them count, as NumPy has it; without all or none, whatever
   /// the scales of columns.
-  std::int64_t rank_of(std::int64_t rows) const {
+  std::int64_t found_rank(std::int64_t rows) const {
     const std::int64_t n = solver_->size();
     if (request_.by_singular_values) {
-      const std::vector<double>& values = solver_->singular_values();
-      const double least = request_.rcond * values.front();
-      return std::count_if(values.begin(), values.end(),
-                           [least](double value) { return value > least; });
+      return rank_of(solver_->scaled_values(), request_.rcond);
     }
     const auto most = static_cast<double>(std::max(rows, n));
     return solver_->rcond() >= 2.0 * unit_roundoff<T> * most ? n : 0;
@@ -136,6 +188,7 @@ class Problem {
 
   mesh::Rank& rank_;
   const Request& request_;
+  const Prepared<T>* prepared_;
   LeastSquares<T>& found_;
   MatrixView<T> q_;
   std::unique_ptr<SmallSolver<Wide>> solver_;
@@ -176,12 +229,12 @@ template <Scalar T>
 void solve_tall(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
                 const std::vector<double>& a_maxima, MatrixView<const T> b,
                 const std::vector<double>& b_maxima, const Request& request,
-                LeastSquares<T>& found) {
+                const Prepared<T>* prepared, LeastSquares<T>& found) {
   const std::int64_t n = a.columns();
   const MatrixView<const T> all = damped(rank, request, a);
   const std::int64_t all_rows = rows + (request.damping > 0.0 ? n : 0);
   const std::int64_t width = std::min(max_sides, std::max<std::int64_t>(b.columns(), 1));
-  Problem<T> problem(rank, request, found);
+  Problem<T> problem(rank, request, prepared, found);
   if (!problem.factor(all_rows, all, damped_maxima(request, a_maxima), width)) {
     return;
   }
@@ -198,7 +251,7 @@ void solve_tall(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
 template <Scalar T>
 void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
                 MatrixView<const T> b, const std::vector<double>& b_maxima, const Request& request,
-                LeastSquares<T>& found) {
+                const Prepared<T>* prepared, LeastSquares<T>& found) {
   const std::int64_t m = layout.size();
   const std::int64_t below = rows_below(rank, request, m);
   const SlabLayout of_adjoint = SlabLayout::even(a.columns(), rank.count(), 1);
@@ -212,7 +265,7 @@ void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> 
   }
   const std::int64_t all_rows = a.columns() + (request.damping > 0.0 ? m : 0);
   const std::int64_t width = std::min(max_sides, std::max<std::int64_t>(b.columns(), 1));
-  Problem<T> problem(rank, request, found);
+  Problem<T> problem(rank, request, prepared, found);
   if (!problem.factor(all_rows, rows, damped_maxima(request, maxima), width)) {
     return;
   }
@@ -321,24 +374,26 @@ QrFactor<T> factor_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T
   return made;
 }
 
+std::int64_t rank_of(const std::vector<double>& singular_values, double rcond) {
+  const double least = rcond * singular_values.front();
+  return std::count_if(singular_values.begin(), singular_values.end(),
+                       [least](double value) { return value > least; });
+}
+
 template <Scalar T>
 LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
-                           MatrixView<const T> b, const Request& request) {
+                           MatrixView<const T> b, const Request& request,
+                           const Prepared<T>* prepared) {
   LeastSquares<T> found;
-  const CheckedSides of_a = check_rows<T>(rank, layout, a);
-  found.outcome = of_a.outcome;
-  if (!found.outcome.ok()) {
-    return found;
-  }
-  const CheckedSides of_b = check_right_hand_sides<T>(rank, layout, b);
+  const auto [of_a, of_b] = check_both<T>(rank, layout, a, b);
   found.outcome = of_b.outcome;
   if (!found.outcome.ok()) {
     return found;
   }
   if (layout.size() >= a.columns()) {
-    solve_tall<T>(rank, layout.size(), a, of_a.maxima, b, of_b.maxima, request, found);
+    solve_tall<T>(rank, layout.size(), a, of_a.maxima, b, of_b.maxima, request, prepared, found);
   } else {
-    solve_wide<T>(rank, layout, a, b, of_b.maxima, request, found);
+    solve_wide<T>(rank, layout, a, b, of_b.maxima, request, prepared, found);
   }
   if (class_of(found.outcome.status) != StatusClass::answered) {
     found.x.clear();
@@ -347,11 +402,46 @@ LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
   return found;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template QrFactor<T> factor_rows(mesh::Rank&, const SlabLayout&, MatrixView<T>,          \
-                                   const FactorRequest<T>&);                               \
-  template LeastSquares<T> solve_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>, \
-                                      MatrixView<const T>, const Request&);
+template <Scalar T>
+Outcome prepare_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
+                     MatrixView<const T> b, const Places<T>& places,
+                     std::vector<std::int64_t>& exponents) {
+  using Wide = WideOf<T>;
+  const auto [of_a, of_b] = check_both<T>(rank, layout, a, b);
+  if (!of_b.outcome.ok()) {
+    return of_b.outcome;
+  }
+  const std::int64_t n = places.square.size();
+  Factored<T> made;
+  if (layout.size() >= a.columns()) {
+    made = factor<T>(rank, layout.size(), a, of_a.maxima, places.q);
+  } else {
+    const SlabLayout of_adjoint = SlabLayout::even(a.columns(), rank.count(), 1);
+    const MatrixView<T> rows = adjoint_rows<T>(rank, layout, a, of_adjoint, 0);
+    made = factor<T>(rank, a.columns(), rows, column_maxima<T>(rank, rows), places.q);
+  }
+  const MatrixView<Wide> all = rank.workspace<Wide>(n, n);
+  if (rank.index() == 0) {
+    rank.kernels<Wide>().copy(rank.update(), made.r, places.r);
+    undo_scales<Wide>(rank, made.r, made.exponents, all);
+  }
+  from_first(rank, all);
+  const GlobalRange own = places.square.segment(rank.index());
+  rank.kernels<Wide>().copy(rank.update(), all.block(own.begin.value(), 0, own.size(), n),
+                            places.rows_of_r);
+  rank.finish(rank.update());
+  exponents = std::move(made.exponents);
+  return {};
+}
+
+#define SHARDSOLVE_INSTANTIATE(T)                                                               \
+  template QrFactor<T> factor_rows(mesh::Rank&, const SlabLayout&, MatrixView<T>,               \
+                                   const FactorRequest<T>&);                                    \
+  template LeastSquares<T> solve_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>,      \
+                                      MatrixView<const T>, const Request&, const Prepared<T>*); \
+  template Outcome prepare_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>,            \
+                                MatrixView<const T>, const Places<T>&,                          \
+                                std::vector<std::int64_t>&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

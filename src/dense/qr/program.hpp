@@ -1,6 +1,7 @@
 /// The rank programs of qr.hpp.
 #pragma once
 
+#include "dense/qr/factor.hpp"
 #include "dense/qr/solution.hpp"
 #include "mesh/rank.hpp"
 
@@ -29,6 +30,13 @@ struct Request {
 /// is where R is more than half of A.
 constexpr bool is_dealt(std::int64_t rows, std::int64_t columns) { return rows < 2 * columns; }
 
+/// Whether lstsq() finds the singular values of R, which has as many columns, by polar factors over
+/// all ranks. LAPACK's gesdd on the first CPU rank takes a quarter of the operations, rotations on
+/// the first GPU far more of the time. Measured: docs/design/qr.md.
+constexpr bool is_by_polar(std::int64_t columns, std::int64_t ranks, Memory memory) {
+  return columns >= 512 && (memory != Memory::host || ranks >= 8);
+}
+
 /// What is asked of a factorisation.
 template <Scalar T>
 struct FactorRequest {
@@ -44,9 +52,39 @@ template <Scalar T>
 QrFactor<T> factor_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> a,
                         const FactorRequest<T>& request);
 
-/// For any shape. The same on all ranks.
+/// How many of these, which descend, count as more than 0.
+std::int64_t rank_of(const std::vector<double>& singular_values, double rcond);
+
+/// What lstsq() of many columns has found before it solves: A = Q R, or A^H if that has more rows.
+template <Scalar T>
+struct Prepared {
+  std::optional<RowBlocks<T>> q;
+  std::optional<RowBlocks<WideOf<T>>> r;  ///< as of Factored; the first rank has all of its rows
+  std::vector<std::int64_t> exponents;
+  std::vector<double> values;             ///< singular values of what undo_scales() makes of R
+  std::optional<RowBlocks<WideOf<T>>> u;  ///< and their vectors; only where not all values count
+  std::optional<RowBlocks<WideOf<T>>> v;
+};
+
+/// For any shape. The same on all ranks. Without `prepared` it factors A itself.
 template <Scalar T>
 LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
-                           MatrixView<const T> b, const Request& request);
+                           MatrixView<const T> b, const Request& request,
+                           const Prepared<T>* prepared = nullptr);
+
+/// Memory for a rank's part of what prepare_rows() makes.
+template <Scalar T>
+struct Places {
+  MatrixView<T> q;
+  MatrixView<WideOf<T>> r;          ///< all of R; on the first rank alone
+  MatrixView<WideOf<T>> rows_of_r;  ///< of undo_scales(), as `square` cuts them
+  SlabLayout square;
+};
+
+/// A, or A^H, is Q R: in `places`, with these exponents. The outcome is nonfinite_input or ok.
+template <Scalar T>
+Outcome prepare_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
+                     MatrixView<const T> b, const Places<T>& places,
+                     std::vector<std::int64_t>& exponents);
 
 }  // namespace shardsolve::dense::qr

@@ -31,12 +31,30 @@ double one_norm(const Values& a, std::int64_t n) {
 
 }  // namespace
 
+std::int64_t common_exponent(const std::vector<std::int64_t>& exponents) {
+  return exponents.empty() ? 0 : *std::min_element(exponents.begin(), exponents.end());
+}
+
+template <Scalar W>
+void undo_scales(mesh::Rank& rank, MatrixView<const W> r,
+                 const std::vector<std::int64_t>& exponents, MatrixView<W> target) {
+  std::vector<std::int64_t> back;
+  back.reserve(exponents.size());
+  const std::int64_t common = common_exponent(exponents);
+  for (const std::int64_t exponent : exponents) {
+    back.push_back(common - exponent);
+  }
+  rank.kernels<runtime::QrKernels<W>>().scale_columns(
+      rank.update(), r, rank.upload(rank.update(), back.data(), r.columns()), target);
+}
+
 template <Scalar W>
 SmallSolver<W>::SmallSolver(mesh::Rank& rank, MatrixView<W> r, std::vector<std::int64_t> exponents,
                             std::int64_t columns)
     : rank_(rank),
       r_(r),
       x_(rank.workspace<W>(r.rows(), columns)),
+      parts_(rank.workspace<W>(r.rows(), columns)),
       exponents_(std::move(exponents)),
       kept_(r.rows()) {
   const std::int64_t n = size();
@@ -61,42 +79,40 @@ SmallSolver<W>::SmallSolver(mesh::Rank& rank, MatrixView<W> r, std::vector<std::
 
 template <Scalar W>
 std::int64_t SmallSolver<W>::bytes(std::int64_t n, std::int64_t columns, bool singular_values) {
-  return static_cast<std::int64_t>(sizeof(W)) * n * (n * (singular_values ? 4 : 1) + columns) +
-         8 * n + 8;
+  return static_cast<std::int64_t>(sizeof(W)) * n * (n * (singular_values ? 4 : 1) + 2 * columns) +
+         16 * n + 8;
 }
 
 template <Scalar W>
 bool SmallSolver<W>::find_singular_values() {
   const std::int64_t n = size();
-  common_ = exponents_.empty() ? 0 : *std::min_element(exponents_.begin(), exponents_.end());
-  Values entries = fetched(r_);
-  for (std::int64_t j = 0; j < n; ++j) {
-    const std::int64_t back = common_ - exponents_[static_cast<std::size_t>(j)];
-    for (std::int64_t i = 0; i <= j; ++i) {
-      W& entry = entries[static_cast<std::size_t>(i + j * n)];
-      entry = times_power<W>(entry, back);
-    }
-  }
   const MatrixView<W> a = rank_.workspace<W>(n, n);
   const MatrixView<W> u = rank_.workspace<W>(n, n);
   const MatrixView<W> vh = rank_.workspace<W>(n, n);
   const MatrixView<double> s = rank_.workspace<double>(n, 1);
   const MatrixView<std::int64_t> info = rank_.workspace<std::int64_t>(1, 1);
-  rank_.update().copy(a.data(), entries.data(), entries.size() * sizeof(W));
-  rank_.update().synchronize();  // from here on `entries` may go
+  undo_scales<W>(rank_, r_, exponents_, a);
   rank_.kernels<runtime::QrKernels<W>>().singular_values(rank_.update(), a, s.data(), u, vh,
                                                          info.data());
   if (rank_.fetch(rank_.update(), info.data(), 1).front() != 0) {
     return false;
   }
-  scaled_values_ = rank_.fetch(rank_.update(), s.data(), n);
-  u_ = fetched(u);
-  vh_ = fetched(vh);
+  rank_.kernels<W>().conjugate_transpose(rank_.update(), u, a);
+  use_singular_values(rank_.fetch(rank_.update(), s.data(), n), a, vh);
+  return true;
+}
+
+template <Scalar W>
+void SmallSolver<W>::use_singular_values(std::vector<double> values, MatrixView<W> uh,
+                                         MatrixView<W> vh) {
+  scaled_values_ = std::move(values);
+  common_ = common_exponent(exponents_);
+  uh_ = uh;
+  vh_ = vh;
   singular_values_.clear();
   for (const double value : scaled_values_) {
     singular_values_.push_back(times_power<double>(value, -common_));
   }
-  return true;
 }
 
 template <Scalar W>
@@ -105,38 +121,52 @@ typename SmallSolver<W>::Values SmallSolver<W>::fetched(MatrixView<W> values) co
 }
 
 template <Scalar W>
-typename SmallSolver<W>::Values SmallSolver<W>::by_triangle(const Values& c, bool adjoint) const {
+MatrixView<W> SmallSolver<W>::uploaded(const Values& c) const {
   const MatrixView<W> x = x_.columns_from(0, static_cast<std::int64_t>(c.size()) / size());
   rank_.update().copy(x.data(), c.data(), c.size() * sizeof(W));
   rank_.update().synchronize();  // from here on `c` may go
+  return x;
+}
+
+template <Scalar W>
+typename SmallSolver<W>::Values SmallSolver<W>::by_triangle(const Values& c, bool adjoint) const {
+  const MatrixView<W> x = uploaded(c);
   rank_.kernels<W>().trsm(rank_.update(), Side::left, Triangle::upper,
                           adjoint ? Op::conjugate_transpose : Op::none, r_, x);
   return fetched(x);
 }
 
 template <Scalar W>
+typename SmallSolver<W>::Values SmallSolver<W>::along(MatrixView<const W> basis,
+                                                      const Values& c) const {
+  if (kept_ == 0) {
+    return {};
+  }
+  const MatrixView<W> x = uploaded(c);
+  const MatrixView<W> parts(parts_.data(), kept_, x.columns());
+  rank_.kernels<W>().gemm(rank_.update(), Op::none, Op::none, W{1},
+                          basis.block(0, 0, kept_, size()), x, W{0}, parts);
+  return fetched(parts);
+}
+
+/// x = V S^-1 U^H c, or U S^-1 V^H c, of what is kept.
+template <Scalar W>
 typename SmallSolver<W>::Values SmallSolver<W>::by_singular_values(const Values& c,
                                                                    bool adjoint) const {
-  const std::int64_t n = size();
-  const auto entry = [n](const Values& values, std::int64_t i, std::int64_t j) {
-    return values[static_cast<std::size_t>(i + j * n)];
-  };
-  Values x(c.size(), W{0});
-  for (std::size_t column = 0; column < c.size(); column += static_cast<std::size_t>(n)) {
-    for (std::int64_t l = 0; l < kept_; ++l) {
-      W along{0};
-      for (std::int64_t i = 0; i < n; ++i) {
-        const W part = adjoint ? entry(vh_, l, i) : conjugate(entry(u_, i, l));
-        along += part * c[column + static_cast<std::size_t>(i)];
-      }
-      along /= scaled_values_[static_cast<std::size_t>(l)];
-      for (std::int64_t i = 0; i < n; ++i) {
-        const W part = adjoint ? entry(u_, i, l) : conjugate(entry(vh_, l, i));
-        x[column + static_cast<std::size_t>(i)] += part * along;
-      }
-    }
+  Values parts = along(adjoint ? vh_ : uh_, c);
+  if (parts.empty()) {
+    return Values(c.size());
   }
-  return x;
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    parts[at] /= scaled_values_[at % static_cast<std::size_t>(kept_)];
+  }
+  const MatrixView<W> x = x_.columns_from(0, static_cast<std::int64_t>(c.size()) / size());
+  const MatrixView<W> there(parts_.data(), kept_, x.columns());
+  rank_.update().copy(there.data(), parts.data(), parts.size() * sizeof(W));
+  rank_.update().synchronize();  // from here on `parts` may go
+  rank_.kernels<W>().gemm(rank_.update(), Op::conjugate_transpose, Op::none, W{1},
+                          (adjoint ? uh_ : vh_).block(0, 0, kept_, size()), there, W{0}, x);
+  return fetched(x);
 }
 
 template <Scalar W>
@@ -169,53 +199,38 @@ typename SmallSolver<W>::Values SmallSolver<W>::solve_adjoint(Values b) const {
 }
 
 template <Scalar W>
-typename SmallSolver<W>::Values SmallSolver<W>::along(const Values& c, const Values& basis,
-                                                      bool rows_of_basis) const {
-  if (!is_truncated()) {
-    return c;
-  }
-  const std::int64_t n = size();
-  Values parts(c.size(), W{0});
-  for (std::size_t column = 0; column < c.size(); column += static_cast<std::size_t>(n)) {
-    for (std::int64_t l = 0; l < kept_; ++l) {
-      W& part = parts[column + static_cast<std::size_t>(l)];
-      for (std::int64_t i = 0; i < n; ++i) {
-        const W entry = basis[static_cast<std::size_t>(rows_of_basis ? l + i * n : i + l * n)];
-        part +=
-            (rows_of_basis ? entry : conjugate(entry)) * c[column + static_cast<std::size_t>(i)];
-      }
-    }
-  }
-  return parts;
-}
-
-template <Scalar W>
-std::vector<double> SmallSolver<W>::norms(const Values& parts) const {
-  const auto n = static_cast<std::size_t>(size());
-  std::vector<double> found(parts.size() / n);
-  for (std::size_t at = 0; at < parts.size(); ++at) {
-    found[at / n] = std::hypot(found[at / n], std::abs(parts[at]));
+std::vector<double> SmallSolver<W>::norms(const Values& values, std::size_t columns) const {
+  std::vector<double> found(columns);
+  for (std::size_t at = 0; at < values.size(); ++at) {
+    double& norm = found[at / (values.size() / columns)];
+    norm = std::hypot(norm, std::abs(values[at]));
   }
   return found;
 }
 
 template <Scalar W>
+std::vector<double> SmallSolver<W>::kept_norms(MatrixView<const W> basis, const Values& c) const {
+  const std::size_t columns = c.size() / static_cast<std::size_t>(size());
+  return norms(is_truncated() ? along(basis, c) : c, columns);
+}
+
+template <Scalar W>
 std::vector<double> SmallSolver<W>::kept_norms(const Values& c) const {
-  return norms(along(c, u_, false));
+  return kept_norms(uh_, c);
 }
 
 template <Scalar W>
 std::vector<double> SmallSolver<W>::kept_norms_adjoint(const Values& b) const {
-  return norms(along(b, vh_, true));
+  return kept_norms(vh_, b);
 }
 
 template <Scalar W>
 std::vector<double> SmallSolver<W>::image_norms(const Values& b) const {
-  Values parts = along(b, vh_, true);
+  Values parts = along(vh_, b);
   for (std::size_t at = 0; at < parts.size(); ++at) {
-    parts[at] *= scaled_values_[at % scaled_values_.size()];
+    parts[at] *= scaled_values_[at % static_cast<std::size_t>(kept_)];
   }
-  return norms(parts);
+  return norms(parts, b.size() / static_cast<std::size_t>(size()));
 }
 
 template <Scalar W>
@@ -227,6 +242,10 @@ double SmallSolver<W>::image_norm() const {
   return norm;
 }
 
+template void undo_scales(mesh::Rank&, MatrixView<const double>, const std::vector<std::int64_t>&,
+                          MatrixView<double>);
+template void undo_scales(mesh::Rank&, MatrixView<const std::complex<double>>,
+                          const std::vector<std::int64_t>&, MatrixView<std::complex<double>>);
 template class SmallSolver<double>;
 template class SmallSolver<std::complex<double>>;
 

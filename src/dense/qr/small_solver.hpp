@@ -10,6 +10,14 @@
 
 namespace shardsolve::dense::qr {
 
+/// The least of the exponents of D, 0 if there is none.
+std::int64_t common_exponent(const std::vector<std::int64_t>& exponents);
+
+/// target = R D^-1 2^common_exponent() for R of A D = Q R: no column grows.
+template <Scalar W>
+void undo_scales(mesh::Rank& rank, MatrixView<const W> r,
+                 const std::vector<std::int64_t>& exponents, MatrixView<W> target);
+
 /// R of A D = Q R, where D scales by powers of two. `W` is double or std::complex<double>. Vectors
 /// of the host hold n x k matrices, column by column. Used on the first rank alone; its calls wait.
 template <Scalar W>
@@ -31,7 +39,12 @@ class SmallSolver {
 
   /// Those of A, descending: afterwards they are there, or this returns false (not converged).
   bool find_singular_values();
+  /// Likewise those that others have found, of what undo_scales() makes. `uh`, `vh`: U^H and V^H,
+  /// of use where not all are kept.
+  void use_singular_values(std::vector<double> values, MatrixView<W> uh, MatrixView<W> vh);
   const std::vector<double>& singular_values() const { return singular_values_; }
+  /// Times 2^common(), so that all are in range.
+  const std::vector<double>& scaled_values() const { return scaled_values_; }
   /// From now on solves with the largest `count` singular values alone, which have been found.
   void keep(std::int64_t count) { kept_ = count; }
   bool is_truncated() const { return kept_ < size(); }
@@ -54,15 +67,21 @@ class SmallSolver {
 
  private:
   Values fetched(MatrixView<W> values) const;
+  /// `c` in x_.
+  MatrixView<W> uploaded(const Values& c) const;
   Values by_triangle(const Values& c, bool adjoint) const;
   Values by_singular_values(const Values& c, bool adjoint) const;
-  /// Of each column the parts along the vectors that are kept, one after the other.
-  Values along(const Values& c, const Values& basis, bool rows_of_basis) const;
-  std::vector<double> norms(const Values& parts) const;
+  /// Of each column of `c` the parts along those rows of `basis` that are kept, one after the
+  /// other.
+  Values along(MatrixView<const W> basis, const Values& c) const;
+  /// ||P c|| of each column, or norms of other columns, as many as `c` has.
+  std::vector<double> kept_norms(MatrixView<const W> basis, const Values& c) const;
+  std::vector<double> norms(const Values& values, std::size_t columns) const;
 
   mesh::Rank& rank_;
   MatrixView<W> r_;
   MatrixView<W> x_;
+  MatrixView<W> parts_;
   std::vector<std::int64_t> exponents_;
   double norm_ = 0.0;
   double rcond_ = 0.0;
@@ -70,8 +89,8 @@ class SmallSolver {
   std::vector<double> singular_values_;
   std::vector<double> scaled_values_;  // those of A times 2^common_
   std::int64_t common_ = 0;
-  Values u_;  // A 2^common_ = Q u diag vh
-  Values vh_;
+  MatrixView<W> uh_;  // A 2^common_ = Q U diag V^H
+  MatrixView<W> vh_;
 };
 
 }  // namespace shardsolve::dense::qr
