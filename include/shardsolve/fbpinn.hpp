@@ -232,7 +232,8 @@ struct TrainingTimes {
   double rows = 0.0;      ///< jets, and the factorisation of each box
   double factor = 0.0;    ///< Gram matrix and its factor
   double solve = 0.0;     ///< solves and refinement
-  double held_out = 0.0;  ///< the loss between the points of the training
+  /// The loss between the points of the training. GPUs: what of it is not done meanwhile.
+  double held_out = 0.0;
 };
 
 /// One term's part of the loss.

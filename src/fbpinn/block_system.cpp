@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <span>
 #include <utility>
 
 namespace shardsolve::fbpinn {
@@ -56,6 +57,21 @@ sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
       boxes_by_row[at] = box_of[static_cast<std::size_t>(lists.by_row[at])];
     }
   });
+  // Most rows are in the same boxes as the row before, and say nothing new.
+  Numbers<char> repeats(static_cast<std::size_t>(lists.rows));
+  const auto boxes_of = [&](std::int64_t row) {
+    const auto begin = lists.by_row_begin[static_cast<std::size_t>(row)];
+    return std::span(boxes_by_row)
+        .subspan(static_cast<std::size_t>(begin),
+                 static_cast<std::size_t>(lists.by_row_begin[static_cast<std::size_t>(row) + 1] -
+                                          begin));
+  };
+  each_range(lists.rows, each, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t row = first; row < last; ++row) {
+      const bool repeats_it = row > 0 && std::ranges::equal(boxes_of(row - 1), boxes_of(row));
+      repeats[static_cast<std::size_t>(row)] = repeats_it ? 1 : 0;
+    }
+  });
   std::vector<std::vector<std::int32_t>> neighbours(static_cast<std::size_t>(lists.boxes()));
   each_range(lists.boxes(), each, [&](std::int64_t first, std::int64_t last) {
     std::vector<std::int64_t> seen_by(static_cast<std::size_t>(lists.boxes()), -1);
@@ -63,9 +79,10 @@ sparse::BlockGraph graph_of(const Boxes& boxes, const RowLists& lists,
       std::vector<std::int32_t>& found = neighbours[static_cast<std::size_t>(box)];
       seen_by[static_cast<std::size_t>(box)] = box;
       for (const std::int32_t row : lists.rows_of(box)) {
-        for (std::int64_t k = lists.by_row_begin[static_cast<std::size_t>(row)];
-             k < lists.by_row_begin[static_cast<std::size_t>(row) + 1]; ++k) {
-          const std::int32_t other = boxes_by_row[static_cast<std::size_t>(k)];
+        if (repeats[static_cast<std::size_t>(row)] != 0) {
+          continue;
+        }
+        for (const std::int32_t other : boxes_of(row)) {
           if (seen_by[static_cast<std::size_t>(other)] != box) {
             seen_by[static_cast<std::size_t>(other)] = box;
             found.push_back(other);

@@ -49,6 +49,21 @@ T* memory_for(mesh::Rank& rank, std::int64_t count) {
   return rank.workspace<T>(std::max<std::int64_t>(count, 1), 1).data();
 }
 
+/// The rows of some boxes, in this order. All of them, ascending, are there already.
+const std::int32_t* upload_rows(mesh::Rank& rank, const RowLists& lists,
+                                std::span<const std::int32_t> boxes) {
+  if (static_cast<std::int64_t>(boxes.size()) == lists.boxes() &&
+      std::is_sorted(boxes.begin(), boxes.end())) {
+    return upload(rank, lists.row);
+  }
+  std::vector<std::int32_t> rows;
+  for (const std::int32_t box : boxes) {
+    const auto of_box = lists.rows_of(box);
+    rows.insert(rows.end(), of_box.begin(), of_box.end());
+  }
+  return upload(rank, rows);
+}
+
 /// The Gram matrix's factor, in fronts on the devices.
 class FactorOnDevices final : public BlockSystem::Gram {
  public:
@@ -117,15 +132,12 @@ BlocksOnDevice::BlocksOnDevice(mesh::Rank& rank, const TrainingGeometry& geometr
   const RowLists& lists = geometry.lists;
   const std::int64_t columns = geometry.fields * mlp.features();
   const auto boxes = static_cast<std::int64_t>(held_.size());
-  std::vector<std::int32_t> rows;
-  rows.reserve(static_cast<std::size_t>(begin_.back()));
   for (const std::int32_t box : held_) {
-    const auto of_box = lists.rows_of(box);
-    rows.insert(rows.end(), of_box.begin(), of_box.end());
-    blocks_.max_rows = std::max(blocks_.max_rows, static_cast<std::int64_t>(of_box.size()));
+    blocks_.max_rows =
+        std::max(blocks_.max_rows, static_cast<std::int64_t>(lists.rows_of(box).size()));
   }
   blocks_.begin = devices::upload(rank, begin_);
-  blocks_.row = devices::upload(rank, rows);
+  blocks_.row = devices::upload_rows(rank, lists, held_);
   blocks_.boxes = boxes;
   blocks_.slots = begin_.back();
   blocks_.columns = columns;

@@ -1,6 +1,7 @@
 #include "fbpinn/held_out.hpp"
 
 #include "fbpinn/networks.hpp"
+#include "fbpinn/numbers.hpp"
 #include "fbpinn/points_between.hpp"
 #include "fbpinn/pointwise_rows.hpp"
 #include "fbpinn/timer.hpp"
@@ -18,47 +19,6 @@
 
 namespace shardsolve::fbpinn::training {
 namespace held_out {
-
-/// Points of all terms between those of the training.
-struct Between {
-  std::vector<Term> terms;           // those that have some, without targets
-  std::vector<std::size_t> numbers;  // of these among all
-  std::vector<TermShape> shapes;
-  std::vector<double> points;
-  std::int64_t in_strips = 0;
-};
-
-Between between_points_of(const Problem& problem, const TrainingGeometry& geometry,
-                          const sparse::ForEach& each) {
-  constexpr std::int64_t fewest = 2000;
-  constexpr std::int64_t share = 16;
-  const int axes = geometry.set.axes();
-  Between result;
-  for (std::size_t number = 0; number < geometry.segments.size(); ++number) {
-    const Term& term = problem.terms()[number];
-    const Segment& segment = geometry.segments[number];
-    if (!term.targets.empty()) {
-      continue;  // what would have been measured between is not known
-    }
-    PointsBetween found =
-        points_between(geometry.boxes, geometry.at.pairs,
-                       {geometry.points.data(), segment.first_point, segment.points},
-                       std::max(fewest, segment.points / share), each);
-    if (found.points.empty()) {
-      continue;
-    }
-    result.in_strips += found.in_strips;
-    result.numbers.push_back(number);
-    result.shapes.push_back(
-        {static_cast<std::int64_t>(found.points.size()) / axes, segment.equations});
-    result.points.insert(result.points.end(), found.points.begin(), found.points.end());
-    result.terms.push_back({.name = term.name,
-                            .points = std::move(found.points),
-                            .residual = term.residual,
-                            .weight = term.weight});
-  }
-  return result;
-}
 
 /// The sum of the squares of a segment's rows, those that are not finite taken as the mean of the
 /// others; and how many of these there are.
@@ -103,16 +63,51 @@ std::vector<TermLoss> losses_of_terms(const Problem& problem, const TrainingGeom
   return losses;
 }
 
-void hold_out(const TrainingGeometry& geometry, std::int64_t chunk, const sparse::Workers& workers,
+HeldOutPoints held_out_points(const Problem& problem, const TrainingGeometry& geometry,
+                              const sparse::Workers& workers) {
+  constexpr std::int64_t fewest = 2000;
+  constexpr std::int64_t share = 16;
+  const int axes = geometry.set.axes();
+  HeldOutPoints result;
+  std::vector<TermShape> shapes;
+  std::vector<double> points;
+  for (std::size_t number = 0; number < geometry.segments.size(); ++number) {
+    const Term& term = problem.terms()[number];
+    const Segment& segment = geometry.segments[number];
+    if (!term.targets.empty()) {
+      continue;  // what would have been measured between is not known
+    }
+    PointsBetween found =
+        points_between(geometry.boxes, geometry.at.pairs,
+                       {geometry.points.data(), segment.first_point, segment.points},
+                       std::max(fewest, segment.points / share), workers.each);
+    if (found.points.empty()) {
+      continue;
+    }
+    result.in_strips += found.in_strips;
+    result.numbers.push_back(number);
+    shapes.push_back({static_cast<std::int64_t>(found.points.size()) / axes, segment.equations});
+    points.insert(points.end(), found.points.begin(), found.points.end());
+    result.terms.push_back({.name = term.name,
+                            .points = std::move(found.points),
+                            .residual = term.residual,
+                            .weight = term.weight});
+  }
+  if (!points.empty()) {
+    result.geometry = std::make_unique<const PointGeometry>(
+        geometry.boxes, geometry.set, geometry.fields, std::move(points), shapes, workers);
+  }
+  return result;
+}
+
+void hold_out(const HeldOutPoints& between, std::int64_t chunk, const sparse::Workers& workers,
               Trained& result) {
   using namespace held_out;
   const Timer timer(result.times.held_out);
   const Problem& problem = result.problem;
-  const Between between = between_points_of(problem, geometry, workers.each);
-  if (!between.points.empty()) {
-    const PointGeometry there(geometry.boxes, geometry.set, geometry.fields, between.points,
-                              between.shapes, workers);
-    const std::vector<double> v =
+  if (between.geometry != nullptr) {
+    const PointGeometry& there = *between.geometry;
+    const Numbers<double> v =
         jets_of_networks(there.boxes, problem.mlp(), there.set, there.fields, there.at,
                          result.hidden_weights, result.last_layer, workers);
     if (std::any_of(v.begin(), v.end(), [](double jet) { return !std::isfinite(jet); })) {

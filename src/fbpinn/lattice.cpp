@@ -16,6 +16,11 @@ namespace {
 /// it has.
 class DistinctNumbers {
  public:
+  void insert_all(const std::vector<double>& numbers) {
+    for (const double number : numbers) {
+      insert(number);
+    }
+  }
   void insert(double number) {
     number += 0.0;  // -0 is 0
     if (!is_free(last_) && places_[last_].number == number) {
@@ -72,18 +77,38 @@ class DistinctNumbers {
   std::size_t last_ = 0;
 };
 
+/// The coordinates that occur along each axis, ascending. Those of some points by each piece, then
+/// those of all.
+std::vector<std::vector<double>> distinct_along(const double* points, std::int64_t count, int axes,
+                                                const sparse::ForEach& each) {
+  constexpr std::int64_t most_pieces = 16;
+  constexpr std::int64_t fewest_points = 4096;
+  const std::int64_t pieces = std::clamp<std::int64_t>(count / fewest_points, 1, most_pieces);
+  std::vector<std::vector<double>> found(static_cast<std::size_t>(axes * pieces));
+  each(axes * pieces, [&](std::int64_t i) {
+    DistinctNumbers distinct;
+    const std::int64_t piece = i % pieces;
+    for (std::int64_t p = count * piece / pieces; p < count * (piece + 1) / pieces; ++p) {
+      distinct.insert(points[p * axes + i / pieces]);
+    }
+    found[static_cast<std::size_t>(i)] = distinct.sorted();
+  });
+  std::vector<std::vector<double>> along(static_cast<std::size_t>(axes));
+  each(axes, [&](std::int64_t axis) {
+    DistinctNumbers distinct;
+    for (std::int64_t i = axis * pieces; i < (axis + 1) * pieces; ++i) {
+      distinct.insert_all(found[static_cast<std::size_t>(i)]);
+    }
+    along[static_cast<std::size_t>(axis)] = distinct.sorted();
+  });
+  return along;
+}
+
 }  // namespace
 
 Lattice::Lattice(const double* points, std::int64_t count, int axes, const sparse::ForEach& each)
     : points_(points), axes_(axes) {
-  std::vector<std::vector<double>> along_all(static_cast<std::size_t>(axes));
-  each(axes, [&](std::int64_t axis) {
-    DistinctNumbers distinct;
-    for (std::int64_t p = 0; p < count; ++p) {
-      distinct.insert(points[p * axes + axis]);
-    }
-    along_all[static_cast<std::size_t>(axis)] = distinct.sorted();
-  });
+  std::vector<std::vector<double>> along_all = distinct_along(points, count, axes, each);
   double places = 1.0;
   for (int axis = 0; axis < axes; ++axis) {
     std::vector<double>& along = along_all[static_cast<std::size_t>(axis)];
@@ -123,7 +148,7 @@ Lattice::Lattice(const double* points, std::int64_t count, int axes, const spars
   for (std::int64_t i = 0; i < std::min(count, looked_at); ++i, ++seen) {
     const std::int64_t p = i * count / std::min(count, looked_at);
     for (std::size_t k = 0; k < free_.size(); ++k) {
-      if (next(p, 1U << k) >= 0) {
+      if (next(at(p), 1U << k) >= 0) {
         ++with_neighbour;
         break;
       }
@@ -132,8 +157,8 @@ Lattice::Lattice(const double* points, std::int64_t count, int axes, const spars
   is_one_ = 2 * with_neighbour >= seen;
 }
 
-std::array<std::int32_t, max_axes> Lattice::at(std::int64_t p) const {
-  std::array<std::int32_t, max_axes> result{};
+auto Lattice::at(std::int64_t p) const -> Place {
+  Place result{};
   for (std::size_t k = 0; k < free_.size(); ++k) {
     const std::vector<double>& along = along_[k];
     result[k] = static_cast<std::int32_t>(
@@ -143,7 +168,7 @@ std::array<std::int32_t, max_axes> Lattice::at(std::int64_t p) const {
   return result;
 }
 
-std::uint64_t Lattice::key_of(const std::array<std::int32_t, max_axes>& at) const {
+std::uint64_t Lattice::key_of(const Place& at) const {
   std::uint64_t key = 0;
   for (std::size_t k = 0; k < free_.size(); ++k) {
     key = key * along_[k].size() + static_cast<std::uint64_t>(at[k]);
@@ -151,8 +176,7 @@ std::uint64_t Lattice::key_of(const std::array<std::int32_t, max_axes>& at) cons
   return key;
 }
 
-std::int64_t Lattice::next(std::int64_t p, unsigned mask) const {
-  std::array<std::int32_t, max_axes> place = at(p);
+std::int64_t Lattice::next(Place place, unsigned mask) const {
   for (std::size_t k = 0; k < free_.size(); ++k) {
     place[k] += static_cast<std::int32_t>(mask >> k & 1U);
     if (place[k] >= static_cast<std::int64_t>(along_[k].size())) {
@@ -163,18 +187,19 @@ std::int64_t Lattice::next(std::int64_t p, unsigned mask) const {
   if (!table_.empty()) {
     return table_[static_cast<std::size_t>(key)];
   }
-  const auto found = std::lower_bound(places_.begin(), places_.end(), Place{key, 0});
+  const auto found = std::lower_bound(places_.begin(), places_.end(), Keyed{key, 0});
   return found != places_.end() && found->key == key ? found->point : -1;
 }
 
 std::int64_t Lattice::far_corner(std::int64_t p) const {
+  const Place place = at(p);
   for (const unsigned cell : cells_) {
     bool is_whole = true;
     for (unsigned corner = 1; corner <= cell && is_whole; ++corner) {
-      is_whole = (corner & ~cell) != 0 || next(p, corner) >= 0;
+      is_whole = (corner & ~cell) != 0 || next(place, corner) >= 0;
     }
     if (is_whole) {
-      return next(p, cell);
+      return next(place, cell);
     }
   }
   return -1;

@@ -20,9 +20,12 @@ class Lattice {
 
   /// Axes along which there is more than one coordinate.
   const std::vector<int>& free_axes() const { return free_; }
-  /// The point one step on from point p along each of the free axes whose bits are in `mask`; -1 if
+  /// Of a point, the numbers of its coordinates among those that occur along each free axis.
+  using Place = std::array<std::int32_t, max_axes>;
+  Place at(std::int64_t p) const;
+  /// The point one step on from a place along each of the free axes whose bits are in `mask`; -1 if
   /// there is none.
-  std::int64_t next(std::int64_t p, unsigned mask) const;
+  std::int64_t next(Place place, unsigned mask) const;
   /// The far corner of the cell of most axes that begins at p and has points at all of its corners;
   /// -1 if there is none.
   std::int64_t far_corner(std::int64_t p) const;
@@ -30,22 +33,21 @@ class Lattice {
   bool is_one() const { return is_one_; }
 
  private:
-  struct Place {
+  struct Keyed {
     std::uint64_t key;
     std::int32_t point;
-    bool operator<(const Place& other) const {
+    bool operator<(const Keyed& other) const {
       return key != other.key ? key < other.key : point < other.point;
     }
   };
-  std::array<std::int32_t, max_axes> at(std::int64_t p) const;
-  std::uint64_t key_of(const std::array<std::int32_t, max_axes>& at) const;
+  std::uint64_t key_of(const Place& at) const;
 
   const double* points_;
   int axes_;
   std::vector<int> free_;
   std::vector<std::vector<double>> along_;  // of each free axis
   std::vector<unsigned> cells_;             // masks, those of most axes first
-  std::vector<Place> places_;               // by key; or in place of them, where most are taken,
+  std::vector<Keyed> places_;               // by key; or in place of them, where most are taken,
   std::vector<std::int32_t> table_;         // the point of each key, or -1
   bool is_one_ = false;
 };

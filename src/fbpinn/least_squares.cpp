@@ -7,6 +7,7 @@
 #include "fbpinn/held_out.hpp"
 #include "fbpinn/linear_step.hpp"
 #include "fbpinn/networks.hpp"
+#include "fbpinn/numbers.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/pointwise_rows.hpp"
 #include "fbpinn/timer.hpp"
@@ -22,9 +23,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,12 +54,16 @@ class Training {
   Trained run(Checks checks) {
     {
       const Timer timer(result_.outcome.seconds);
+      make_geometry();
+      if (checks == Checks::all) {
+        between_ = points_to_hold_out();
+      }
       train();
     }
     result_.warnings = warnings_of(result_, *geometry_, is_limited_, options_.cg_tolerance);
     if (checks == Checks::all) {
       const Timer timer(result_.outcome.seconds);
-      check_trained(*geometry_, options_.chunk, workers_, result_);
+      check_trained(held_out_points_made(), options_.chunk, workers_, result_);
     }
     return std::move(result_);
   }
@@ -68,12 +75,11 @@ class Training {
   struct State {
     std::vector<double> last_layer;
     std::vector<double> coefficients;
-    std::vector<double> v;  ///< jets of the networks' sum
+    Numbers<double> v;  ///< jets of the networks' sum
     PointwiseRows rows;
   };
 
   void train() {
-    make_geometry();
     require_conditions(problem_, *geometry_, workers_.each);
     State now = first_state();
     now.rows = residual_at(now.v, now.coefficients, true, false);
@@ -111,7 +117,7 @@ class Training {
     return {std::vector<double>(
                 static_cast<std::size_t>(problem_.boxes().count() * columns_of_box()), 0.0),
             problem_.coefficients_at_start(),
-            std::vector<double>(jets_count(), 0.0),
+            zero_jets(jets_count(), workers_.each),
             {}};
   }
 
@@ -181,9 +187,7 @@ class Training {
 
   std::int64_t columns_of_box() const { return problem_.fields() * problem_.mlp().features(); }
 
-  std::size_t jets_count() const {
-    return static_cast<std::size_t>(geometry_->points_count() * geometry_->jet_numbers());
-  }
+  std::int64_t jets_count() const { return geometry_->points_count() * geometry_->jet_numbers(); }
 
   void make_geometry() {
     const Timer timer(result_.times.geometry);
@@ -198,7 +202,24 @@ class Training {
     result_.columns = problem_.boxes().count() * columns_of_box();
   }
 
-  PointwiseRows residual_at(const std::vector<double>& v, const std::vector<double>& coefficients,
+  /// Made meanwhile where GPUs train and threads of the host have little to do, but not by one of
+  /// several processes, which do such work together; else when they are asked for.
+  std::future<HeldOutPoints> points_to_hold_out() {
+    const bool is_host_idle = workers_.devices != nullptr && workers_.processes == 1;
+    // Without a thread for it, it is done when it is asked for, too.
+    return std::async(
+        is_host_idle ? std::launch::async | std::launch::deferred : std::launch::deferred, [this] {
+          const core::IeeeArithmetic ieee;
+          return held_out_points(problem_, *geometry_, workers_);
+        });
+  }
+
+  HeldOutPoints held_out_points_made() {
+    const Timer timer(result_.times.held_out);
+    return between_.get();
+  }
+
+  PointwiseRows residual_at(std::span<const double> v, const std::vector<double>& coefficients,
                             bool derivatives, bool accept_nonfinite) {
     const Timer timer(result_.times.residual);
     return pointwise_rows(problem_, problem_.terms(), *geometry_, v, coefficients, derivatives,
@@ -208,11 +229,13 @@ class Training {
   /// In the networks and the coefficients together.
   bool is_linear(const State& at) {
     std::vector<double> coefficients = at.coefficients;
-    const std::vector<double> shifts = other_jets(coefficients.size());
+    const Numbers<double> shifts =
+        other_jets(static_cast<std::int64_t>(coefficients.size()), workers_.each);
     for (std::size_t k = 0; k < coefficients.size(); ++k) {
       coefficients[k] += 0.1 * std::max(std::abs(coefficients[k]), 1.0) * shifts[k];
     }
-    const PointwiseRows other = residual_at(other_jets(jets_count()), coefficients, true, true);
+    const PointwiseRows other =
+        residual_at(other_jets(jets_count(), workers_.each), coefficients, true, true);
     require_coefficients_to_matter(problem_, *geometry_, at.rows, other);
     return have_equal_derivatives(at.rows, other, workers_) &&
            are_nearly_equal(at.rows.by_coefficients, other.by_coefficients);
@@ -221,7 +244,8 @@ class Training {
   bool is_linear_at_fixed_coefficients(const State& at) {
     return !at.coefficients.empty() &&
            have_equal_derivatives(
-               at.rows, residual_at(other_jets(jets_count()), at.coefficients, true, true),
+               at.rows,
+               residual_at(other_jets(jets_count(), workers_.each), at.coefficients, true, true),
                workers_);
   }
 
@@ -261,7 +285,7 @@ class Training {
     result_.times.solve += step.solve_seconds;
   }
 
-  std::vector<double> jets_of(const std::vector<double>& last_layer) {
+  Numbers<double> jets_of(const std::vector<double>& last_layer) {
     const Timer timer(result_.times.rows);
     return jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_->set, problem_.fields(),
                             geometry_->at, result_.hidden_weights, last_layer, workers_);
@@ -327,7 +351,7 @@ class Training {
   /// how far it has gone; 0 if nowhere. `moved`: ||A change||^2.
   double search(const LinearStep& step, State& now, double moved) {
     std::vector<double> change;
-    std::vector<double> along;
+    Numbers<double> along;
     if (!is_separable_) {
       change = step.change;
       along = jets_of(change);
@@ -383,6 +407,7 @@ class Training {
   sparse::Workers workers_;
   Trained result_;
   std::optional<TrainingGeometry> geometry_;
+  std::future<HeldOutPoints> between_;  // goes first, when its work has ended
 };
 
 Trained least_squares(Mesh& mesh, const Problem& problem, const LeastSquaresOptions& options,

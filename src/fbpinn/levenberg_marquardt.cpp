@@ -131,7 +131,12 @@ class Descent {
 
   void check(Trained& trained) const {
     const Timer timer(trained.outcome.seconds);
-    training::check_trained(geometry_, options_.start.chunk, workers_, trained);
+    training::HeldOutPoints between;
+    {
+      const Timer of_points(trained.times.held_out);
+      between = training::held_out_points(problem_, geometry_, workers_);
+    }
+    training::check_trained(between, options_.start.chunk, workers_, trained);
   }
 
  private:
@@ -154,7 +159,7 @@ class Descent {
   }
 
   PointwiseRows residual_at(const Parameters& at) {
-    const std::vector<double> v =
+    const Numbers<double> v =
         jets_of_networks(problem_.boxes(), problem_.mlp(), geometry_.set, problem_.fields(),
                          geometry_.at, at.hidden, at.last, workers_);
     return pointwise_rows(problem_, problem_.terms(), geometry_, v, at.coefficients, true, true,

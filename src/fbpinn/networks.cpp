@@ -31,11 +31,10 @@ PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const doubl
   return at;
 }
 
-std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
-                                     int fields, const PointsInBoxes& at,
-                                     std::span<const double> hidden_weights,
-                                     std::span<const double> last_layer,
-                                     const sparse::Workers& workers) {
+Numbers<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const JetSet& set, int fields,
+                                 const PointsInBoxes& at, std::span<const double> hidden_weights,
+                                 std::span<const double> last_layer,
+                                 const sparse::Workers& workers) {
   if (workers.devices != nullptr && mlp.own == nullptr) {
     return jets_on_device(boxes, mlp, set, fields, at, hidden_weights, last_layer, workers);
   }
@@ -43,7 +42,7 @@ std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const J
   const std::int64_t size = std::int64_t{fields} * set.size();
   const std::int64_t of_box = fields * mlp.features();
   const std::int64_t of_level = at.pairs.points * set.size();
-  std::vector<double> of_pairs(static_cast<std::size_t>(at.pairs.count() * size));
+  Numbers<double> of_pairs(static_cast<std::size_t>(at.pairs.count() * size));
   const auto work = [&](std::int64_t box) {
     const auto which = at.pairs.points_of(box);
     if (which.empty()) {
@@ -63,8 +62,9 @@ std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const J
     packet.array(of_pairs.data() + first * size,
                  (at.pairs.box_begin[static_cast<std::size_t>(box) + 1] - first) * size);
   });
-  std::vector<double> jets(static_cast<std::size_t>(at.pairs.points * size), 0.0);
+  Numbers<double> jets(static_cast<std::size_t>(at.pairs.points * size));
   each_piece_of_points(at.pairs.points, workers.each, [&](std::int64_t first, std::int64_t last) {
+    std::fill(jets.begin() + first * size, jets.begin() + last * size, 0.0);
     for (std::int64_t p = first; p < last; ++p) {
       for (const std::int32_t pair : at.pairs.pairs_of(p)) {
         const double* const from = of_pairs.data() + pair * size;
@@ -156,9 +156,9 @@ std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
       from = sorted.data();
     }
     const PointsInBoxes at = points_in_boxes(boxes, set, from, part, first, workers);
-    const std::vector<double> v = jets_of_networks(boxes, problem.mlp(), set, problem.fields(), at,
-                                                   hidden_weights, last_layer, workers);
-    std::vector<double> u;
+    const Numbers<double> v = jets_of_networks(boxes, problem.mlp(), set, problem.fields(), at,
+                                               hidden_weights, last_layer, workers);
+    Numbers<double> u;
     if (problem.constraint()) {
       u.resize(v.size());
       each_piece_of_points(part, workers.each, [&](std::int64_t begin, std::int64_t end) {
@@ -167,7 +167,7 @@ std::vector<double> Trained::evaluate_jets(Mesh& mesh, const JetSet& set,
                              u.data() + begin * size, nullptr);
       });
     }
-    const std::vector<double>& found = problem.constraint() ? u : v;
+    const Numbers<double>& found = problem.constraint() ? u : v;
     for (std::int64_t i = 0; i < part; ++i) {
       const std::int64_t place = order.empty() ? i : order[static_cast<std::size_t>(i)];
       std::copy_n(found.data() + i * size, size, result.data() + (first + place) * size);

@@ -25,11 +25,10 @@ PointsInBoxes points_in_boxes(const Boxes& boxes, const JetSet& set, const doubl
 
 /// Jets of the sum over boxes of window times network: points x fields x set.size() numbers. Boxes
 /// are added in their order.
-std::vector<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
-                                     int fields, const PointsInBoxes& at,
-                                     std::span<const double> hidden_weights,
-                                     std::span<const double> last_layer,
-                                     const sparse::Workers& workers);
+Numbers<double> jets_of_networks(const Boxes& boxes, const Mlp& mlp, const JetSet& set, int fields,
+                                 const PointsInBoxes& at, std::span<const double> hidden_weights,
+                                 std::span<const double> last_layer,
+                                 const sparse::Workers& workers);
 
 /// Pieces of many points, for each.
 inline constexpr std::int64_t points_at_a_time = 2048;

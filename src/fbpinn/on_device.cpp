@@ -118,13 +118,11 @@ void on_device(const sparse::Workers& workers, double bytes,
   });
 }
 
-std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
-                                   int fields, const PointsInBoxes& at,
-                                   std::span<const double> hidden_weights,
-                                   std::span<const double> last_layer,
-                                   const sparse::Workers& workers) {
+Numbers<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set, int fields,
+                               const PointsInBoxes& at, std::span<const double> hidden_weights,
+                               std::span<const double> last_layer, const sparse::Workers& workers) {
   const std::int64_t numbers = std::int64_t{fields} * set.size();
-  std::vector<double> jets(static_cast<std::size_t>(at.pairs.points * numbers));
+  Numbers<double> jets(static_cast<std::size_t>(at.pairs.points * numbers));
   std::vector<std::int32_t> all_boxes(static_cast<std::size_t>(boxes.count()));
   std::iota(all_boxes.begin(), all_boxes.end(), 0);
   // Each device has some of the points, and all boxes around them.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fbpinn/networks.hpp"
+#include "fbpinn/numbers.hpp"
 #include "mesh/rank.hpp"
 #include "sparse/workers.hpp"
 
@@ -10,7 +11,6 @@
 
 #include <functional>
 #include <span>
-#include <vector>
 
 namespace shardsolve::fbpinn {
 
@@ -21,10 +21,8 @@ void on_device(const sparse::Workers& workers, double bytes,
 
 /// Jets of the sum of all boxes' networks: jets_of_networks, on the devices. Not of the caller's
 /// own units.
-std::vector<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set,
-                                   int fields, const PointsInBoxes& at,
-                                   std::span<const double> hidden_weights,
-                                   std::span<const double> last_layer,
-                                   const sparse::Workers& workers);
+Numbers<double> jets_on_device(const Boxes& boxes, const Mlp& mlp, const JetSet& set, int fields,
+                               const PointsInBoxes& at, std::span<const double> hidden_weights,
+                               std::span<const double> last_layer, const sparse::Workers& workers);
 
 }  // namespace shardsolve::fbpinn

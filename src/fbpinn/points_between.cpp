@@ -141,35 +141,56 @@ class Segments {
   const TermPoints& term_;
 };
 
-/// Calls act(i) for `most` of the numbers below count, evenly and in step with no lattice.
-template <class Act>
-void each_of_some(std::int64_t count, std::int64_t most, const Act& act) {
-  constexpr double golden = 0.6180339887498949;
-  for (std::int64_t k = 0; k < std::min(count, most); ++k) {
-    const double turn = golden * static_cast<double>(k);
-    const double place = static_cast<double>(k) + (turn - std::floor(turn));
-    act(count <= most
-            ? k
-            : std::min(count - 1, static_cast<std::int64_t>(place * (static_cast<double>(count) /
-                                                                     static_cast<double>(most)))));
+/// Number k of `most` of the numbers below count, evenly and in step with no lattice.
+std::int64_t one_of_some(std::int64_t count, std::int64_t most, std::int64_t k) {
+  if (count <= most) {
+    return k;
   }
+  constexpr double golden = 0.6180339887498949;
+  const double turn = golden * static_cast<double>(k);
+  const double place = static_cast<double>(k) + (turn - std::floor(turn));
+  return std::min(count - 1, static_cast<std::int64_t>(
+                                 place * (static_cast<double>(count) / static_cast<double>(most))));
 }
+
+/// What act(i, found) appends for `most` of the numbers i below count, in the order of these.
+template <class T, class Act>
+std::vector<T> found_at_some(std::int64_t count, std::int64_t most, const sparse::ForEach& each,
+                             const Act& act) {
+  constexpr std::int64_t at_a_time = 256;
+  const std::int64_t chosen = std::min(count, most);
+  std::vector<std::vector<T>> found(static_cast<std::size_t>((chosen + at_a_time - 1) / at_a_time));
+  each(static_cast<std::int64_t>(found.size()), [&](std::int64_t piece) {
+    std::vector<T>& mine = found[static_cast<std::size_t>(piece)];
+    for (std::int64_t k = piece * at_a_time; k < std::min(chosen, (piece + 1) * at_a_time); ++k) {
+      act(one_of_some(count, most, k), mine);
+    }
+  });
+  std::vector<T> all;
+  for (const std::vector<T>& of_piece : found) {
+    all.insert(all.end(), of_piece.begin(), of_piece.end());
+  }
+  return all;
+}
+
+/// Two points of the term.
+using Neighbours = std::array<std::int64_t, 2>;
 
 /// Neighbours p and q along an axis without a box in common. A strip is as long as the boxes are
 /// wide, so that some of many points find it.
-std::vector<std::array<std::int64_t, 2>> strips_of(const Lattice& lattice, const Segments& segments,
-                                                   std::int64_t count) {
+std::vector<Neighbours> strips_of(const Lattice& lattice, const Segments& segments,
+                                  std::int64_t count, const sparse::ForEach& each) {
   constexpr std::int64_t looked_at = 65536;
-  std::vector<std::array<std::int64_t, 2>> strips;
-  each_of_some(count, looked_at, [&](std::int64_t p) {
-    for (std::size_t k = 0; k < lattice.free_axes().size(); ++k) {
-      const std::int64_t q = lattice.next(p, 1U << k);
-      if (q >= 0 && !segments.share_boxes(p, q)) {
-        strips.push_back({p, q});
-      }
-    }
-  });
-  return strips;
+  return found_at_some<Neighbours>(count, looked_at, each,
+                                   [&](std::int64_t p, std::vector<Neighbours>& strips) {
+                                     const Lattice::Place place = lattice.at(p);
+                                     for (std::size_t k = 0; k < lattice.free_axes().size(); ++k) {
+                                       const std::int64_t q = lattice.next(place, 1U << k);
+                                       if (q >= 0 && !segments.share_boxes(p, q)) {
+                                         strips.push_back({p, q});
+                                       }
+                                     }
+                                   });
 }
 
 }  // namespace between
@@ -180,27 +201,34 @@ PointsBetween points_between(const Boxes& boxes, const Pairs& pairs, const TermP
   PointsBetween result;
   const int axes = boxes.axes();
   const Segments segments(boxes, pairs, term);
-  const auto take = [&](std::int64_t p, std::int64_t q) {
+  const auto take = [&](std::int64_t p, std::int64_t q, std::vector<double>& found) {
     const auto x = q < 0 ? std::nullopt : segments.point(p, q);
     if (x) {
-      result.points.insert(result.points.end(), x->begin(), x->begin() + axes);
+      found.insert(found.end(), x->begin(), x->begin() + axes);
     }
-    return x.has_value();
   };
   const double* const points = term.points + term.first * axes;
   const Lattice lattice(points, term.count, axes, each);
   if (lattice.is_one()) {
-    each_of_some(term.count, most, [&](std::int64_t p) { take(p, lattice.far_corner(p)); });
-    const auto strips = strips_of(lattice, segments, term.count);
-    each_of_some(static_cast<std::int64_t>(strips.size()), most, [&](std::int64_t i) {
-      const auto [p, q] = strips[static_cast<std::size_t>(i)];
-      result.in_strips += take(p, q) ? 1 : 0;
-    });
+    result.points = found_at_some<double>(
+        term.count, most, each,
+        [&](std::int64_t p, std::vector<double>& found) { take(p, lattice.far_corner(p), found); });
+    const std::vector<Neighbours> strips = strips_of(lattice, segments, term.count, each);
+    const std::vector<double> in_strips =
+        found_at_some<double>(static_cast<std::int64_t>(strips.size()), most, each,
+                              [&](std::int64_t i, std::vector<double>& found) {
+                                const auto [p, q] = strips[static_cast<std::size_t>(i)];
+                                take(p, q, found);
+                              });
+    result.in_strips = static_cast<std::int64_t>(in_strips.size()) / axes;
+    result.points.insert(result.points.end(), in_strips.begin(), in_strips.end());
     return result;
   }
   const NearPoints near(points, term.count, axes);
   if (near.fill_space()) {
-    each_of_some(term.count, most, [&](std::int64_t p) { take(p, near.neighbour(p)); });
+    result.points = found_at_some<double>(
+        term.count, most, each,
+        [&](std::int64_t p, std::vector<double>& found) { take(p, near.neighbour(p), found); });
   }
   return result;
 }
@@ -220,7 +248,7 @@ bool fill_space(const TermPoints& term, int axes, const sparse::ForEach& each) {
     return false;
   }
   for (std::int64_t p = 0; p < term.count; ++p) {
-    if (lattice.next(p, (1U << static_cast<unsigned>(axes)) - 1U) >= 0) {
+    if (lattice.next(lattice.at(p), (1U << static_cast<unsigned>(axes)) - 1U) >= 0) {
       return true;
     }
   }

@@ -64,7 +64,7 @@ class PointwisePiece {
         jet_numbers_(geometry.jet_numbers()) {}
 
   /// Returns the first point at which something is not finite; -1 if all is.
-  std::int64_t compute(const std::vector<double>& v, const std::vector<double>& coefficients,
+  std::int64_t compute(std::span<const double> v, const std::vector<double>& coefficients,
                        bool derivatives, PointwiseRows& rows) const {
     const int equations = segment_.equations;
     const std::int64_t first_point = segment_.first_point + first_;
@@ -197,7 +197,7 @@ double PointwiseRows::loss() const {
 }
 
 PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& terms,
-                             const PointGeometry& geometry, const std::vector<double>& v,
+                             const PointGeometry& geometry, std::span<const double> v,
                              const std::vector<double>& coefficients, bool derivatives,
                              bool accept_nonfinite, std::int64_t chunk,
                              const sparse::Workers& workers, DerivativesAt where) {
@@ -284,7 +284,7 @@ bool have_finite_derivatives(const PointwiseRows& rows, const sparse::Workers& w
 }
 
 void subtract_linear_part(const PointGeometry& geometry, const PointwiseRows& rows,
-                          const std::vector<double>& v, const sparse::Workers& workers,
+                          std::span<const double> v, const sparse::Workers& workers,
                           std::vector<double>& residual) {
   const pointwise::OnHost on_host(rows, workers);
   const std::vector<double>& derivatives = on_host;

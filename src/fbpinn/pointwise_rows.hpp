@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace shardsolve::fbpinn {
@@ -36,7 +37,7 @@ enum class DerivativesAt : std::uint8_t { anywhere, host };
 /// user's functions, or 0 (chunks.hpp). Throws Error(invalid_argument) if a residual or derivative
 /// is not finite, unless `accept_nonfinite`.
 PointwiseRows pointwise_rows(const Problem& problem, const std::vector<Term>& terms,
-                             const PointGeometry& geometry, const std::vector<double>& v,
+                             const PointGeometry& geometry, std::span<const double> v,
                              const std::vector<double>& coefficients, bool derivatives,
                              bool accept_nonfinite, std::int64_t chunk,
                              const sparse::Workers& workers,
@@ -50,7 +51,7 @@ bool have_finite_derivatives(const PointwiseRows& rows, const sparse::Workers& w
 
 /// residual -= the derivatives of `rows` by v, times v.
 void subtract_linear_part(const PointGeometry& geometry, const PointwiseRows& rows,
-                          const std::vector<double>& v, const sparse::Workers& workers,
+                          std::span<const double> v, const sparse::Workers& workers,
                           std::vector<double>& residual);
 
 /// Throws Error(invalid_argument) if a term's derivatives by the jets are all 0, and those by the

@@ -60,8 +60,8 @@ bool are_possible(const Problem& problem, const std::vector<Term>& terms,
 class Evaluation {
  public:
   Evaluation(const std::vector<Term>& terms, const PointGeometry& geometry,
-             const std::vector<double>& v, const std::vector<double>& coefficients,
-             bool derivatives, const sparse::Workers& workers)
+             std::span<const double> v, const std::vector<double>& coefficients, bool derivatives,
+             const sparse::Workers& workers)
       : terms_(terms),
         geometry_(geometry),
         v_(v),
@@ -219,7 +219,7 @@ class Evaluation {
 
   const std::vector<Term>& terms_;
   const PointGeometry& geometry_;
-  const std::vector<double>& v_;
+  std::span<const double> v_;
   const std::vector<double>& coefficients_;
   bool derivatives_;
   const sparse::Workers& workers_;
@@ -231,7 +231,7 @@ class Evaluation {
 
 std::optional<RowsOnDevices> rows_on_devices(const Problem& problem, const std::vector<Term>& terms,
                                              const PointGeometry& geometry,
-                                             const std::vector<double>& v,
+                                             std::span<const double> v,
                                              const std::vector<double>& coefficients,
                                              bool derivatives, std::int64_t chunk,
                                              const sparse::Workers& workers) {

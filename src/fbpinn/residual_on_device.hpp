@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace shardsolve::fbpinn {
@@ -23,7 +24,7 @@ struct RowsOnDevices {
 /// host needs the derivatives.
 std::optional<RowsOnDevices> rows_on_devices(const Problem& problem, const std::vector<Term>& terms,
                                              const PointGeometry& geometry,
-                                             const std::vector<double>& v,
+                                             std::span<const double> v,
                                              const std::vector<double>& coefficients,
                                              bool derivatives, std::int64_t chunk,
                                              const sparse::Workers& workers);

@@ -1,7 +1,6 @@
 #include "fbpinn/trained_checks.hpp"
 
 #include "fbpinn/box_rows.hpp"
-#include "fbpinn/held_out.hpp"
 
 #include <fmt/format.h>
 
@@ -88,9 +87,9 @@ void count_determined(Trained& result) {
   }
 }
 
-void check_trained(const TrainingGeometry& geometry, std::int64_t chunk,
-                   const sparse::Workers& workers, Trained& result) {
-  hold_out(geometry, chunk, workers, result);
+void check_trained(const HeldOutPoints& between, std::int64_t chunk, const sparse::Workers& workers,
+                   Trained& result) {
+  hold_out(between, chunk, workers, result);
   if (!std::isfinite(result.loss) || !are_finite(result.last_layer) ||
       !are_finite(result.hidden_weights) || !are_finite(result.coefficients)) {
     result.outcome.status = Status::overflow;

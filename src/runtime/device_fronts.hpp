@@ -5,6 +5,9 @@
 
 namespace shardsolve::runtime {
 
+/// Numbers in the panel of a front from which on it is wide: many blocks of threads solve with it.
+inline constexpr std::int64_t wide_panel = std::int64_t{1} << 19U;
+
 /// A front as kernels take it. Pointers are to device memory.
 struct DeviceFront {
   double* panel;  ///< its own columns of L: (own + outer) x own, column-major
@@ -17,6 +20,7 @@ struct DeviceFront {
   std::int32_t parent;  ///< its number among all fronts; -1
   std::int32_t own;
   std::int32_t outer;
+  std::int32_t is_wide;  ///< 1 or 0: by its own size alone, so that bits depend on no batch
 };
 
 /// Fronts [first, first + count) of all, none of which is above another.
@@ -26,9 +30,11 @@ struct FrontBatch {
   std::int64_t count = 0;
   std::int64_t max_own = 0;
   std::int64_t max_outer = 0;
-  std::int64_t max_columns = 0;  ///< own and outer ones of one front
-  double flops = 0.0;            ///< of factor()
-  double entries = 0.0;          ///< of the panels together
+  std::int64_t max_columns = 0;   ///< own and outer ones of one front
+  std::int64_t wide_own = 0;      ///< the most own columns of a wide front; 0: none is
+  std::int64_t wide_columns = 0;  ///< own and outer ones of a wide front
+  double flops = 0.0;             ///< of factor()
+  double entries = 0.0;           ///< of the panels together
 };
 
 /// Columns of a lower triangle, from the diagonal down, in a matrix and one behind the other in

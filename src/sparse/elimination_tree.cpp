@@ -86,7 +86,7 @@ class Dissection {
       : graph_(graph),
         distances_(graph),
         mark_(static_cast<std::size_t>(graph.count()), -1),
-        side_(static_cast<std::size_t>(graph.count()), 0) {}
+        place_(static_cast<std::size_t>(graph.count()), 0) {}
 
   /// Nodes with their blocks and children alone, children first. Returns the last one's subtree
   /// roots.
@@ -144,6 +144,32 @@ class Dissection {
     return best;
   }
 
+  /// A block in an order along an axis, and the first and last places of its neighbours.
+  struct Placed {
+    std::int32_t block;
+    std::int32_t first;
+    std::int32_t last;
+  };
+  std::vector<Placed> placed_in(const Blocks& blocks, const std::vector<std::size_t>& order) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      place_[static_cast<std::size_t>(blocks[order[i]])] = static_cast<std::int32_t>(i);
+    }
+    std::vector<Placed> placed;
+    placed.reserve(order.size());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const auto own = static_cast<std::int32_t>(i);
+      Placed one{blocks[order[i]], own, own};
+      for (const std::int32_t other : graph_.neighbours_of(one.block)) {
+        if (mark_[static_cast<std::size_t>(other)] == marks_) {
+          one.first = std::min(one.first, place_[static_cast<std::size_t>(other)]);
+          one.last = std::max(one.last, place_[static_cast<std::size_t>(other)]);
+        }
+      }
+      placed.push_back(one);
+    }
+    return placed;
+  }
+
   /// Cuts near the middle between blocks of different coordinates.
   void try_cuts(const Blocks& blocks, const std::vector<double>& along, double& least,
                 std::optional<Cut>& best) {
@@ -166,36 +192,28 @@ class Dissection {
                      [&](std::size_t a, std::size_t b) { return from_middle(a) < from_middle(b); });
     constexpr std::size_t max_places = 6;
     places.resize(std::min(places.size(), max_places));
+    const std::vector<Placed> placed = placed_in(blocks, order);
     for (const std::size_t place : places) {
       for (const bool from_low : {true, false}) {
-        try_cut(blocks, order, place, from_low, least, best);
+        try_cut(placed, place, from_low, least, best);
       }
     }
   }
 
-  void try_cut(const Blocks& blocks, const std::vector<std::size_t>& order, std::size_t place,
-               bool from_low, double& least, std::optional<Cut>& best) {
-    const std::int32_t inside = marks_;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      side_[static_cast<std::size_t>(blocks[order[i]])] = i < place ? 0 : 1;
-    }
-    Cut cut;
+  /// Of the blocks on one side those with neighbours on the other are the separator.
+  void try_cut(const std::vector<Placed>& placed, std::size_t place, bool from_low, double& least,
+               std::optional<Cut>& best) const {
+    const auto cut_at = static_cast<std::int32_t>(place);
+    const auto crosses = [&](std::size_t i) {
+      const bool is_low = i < place;
+      return is_low == from_low && (is_low ? placed[i].last >= cut_at : placed[i].first < cut_at);
+    };
     double low = 0;
     double high = 0;
     double separator = 0;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      const std::int32_t block = blocks[order[i]];
-      const bool is_low = i < place;
-      const auto weight = static_cast<double>(graph_.size(block));
-      bool crosses = false;
-      if (is_low == from_low) {
-        for (const std::int32_t other : graph_.neighbours_of(block)) {
-          crosses = crosses || (mark_[static_cast<std::size_t>(other)] == inside &&
-                                side_[static_cast<std::size_t>(other)] != (is_low ? 0 : 1));
-        }
-      }
-      (crosses ? cut.separator : is_low ? cut.low : cut.high).push_back(block);
-      (crosses ? separator : is_low ? low : high) += weight;
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      const auto weight = static_cast<double>(graph_.size(placed[i].block));
+      (crosses(i) ? separator : i < place ? low : high) += weight;
     }
     if (low <= 0 || high <= 0) {
       return;
@@ -203,15 +221,21 @@ class Dissection {
     const double score = (separator + 1) / (low * high);
     if (score < least) {
       least = score;
-      best = std::move(cut);
+      best.emplace();
+      for (std::size_t i = 0; i < placed.size(); ++i) {
+        (crosses(i)  ? best->separator
+         : i < place ? best->low
+                     : best->high)
+            .push_back(placed[i].block);
+      }
     }
   }
 
   const BlockGraph& graph_;
   Distances distances_;
   std::int32_t marks_ = 0;
-  std::vector<std::int32_t> mark_;  // of the blocks being cut
-  std::vector<char> side_;
+  std::vector<std::int32_t> mark_;   // of the blocks being cut
+  std::vector<std::int32_t> place_;  // of each block in the order that was looked at last
 };
 
 /// Fills in borders, columns and the order, from blocks, children and parents.

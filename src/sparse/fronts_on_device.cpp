@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace shardsolve::sparse {
+namespace {
+
+bool is_wide(const FrontNode& node) { return node.own * node.front() >= runtime::wide_panel; }
+
+}  // namespace
+
 FrontsOnDevice::FrontsOnDevice(mesh::Rank& rank, const BlockGraph& graph, EliminationTree tree,
                                double max_bytes)
     : rank_(rank),
@@ -39,6 +45,10 @@ runtime::FrontBatch FrontsOnDevice::batch_of(FrontSchedule::Range range) const {
     batch.max_own = std::max(batch.max_own, node.own);
     batch.max_outer = std::max(batch.max_outer, node.outer);
     batch.max_columns = std::max(batch.max_columns, node.front());
+    if (is_wide(node)) {
+      batch.wide_own = std::max(batch.wide_own, node.own);
+      batch.wide_columns = std::max(batch.wide_columns, node.front());
+    }
     batch.flops += node.flops();
     batch.entries += static_cast<double>(node.own) * static_cast<double>(node.front());
   }
@@ -66,6 +76,7 @@ void FrontsOnDevice::take_memory() {
       front.local = local;
       front.own = static_cast<std::int32_t>(node.own);
       front.outer = static_cast<std::int32_t>(node.outer);
+      front.is_wide = is_wide(node) ? 1 : 0;
       panel += node.front() * node.own;
       rest += node.outer * node.outer;
       local += node.front();
@@ -142,18 +153,31 @@ void FrontsOnDevice::make_tables(const BlockGraph& graph) {
 }
 
 void FrontsOnDevice::find_places(const BlockGraph& graph) {
+  struct Seen {
+    std::size_t front;   ///< the last one that has the block
+    std::size_t number;  ///< of the block in it
+  };
+  std::vector<Seen> seen(static_cast<std::size_t>(graph.count()), Seen{fronts_.size(), 0});
   for (std::size_t i = 0; i < fronts_.size(); ++i) {
     const FrontNode& node = node_at(static_cast<std::int64_t>(i));
     const std::vector<std::int64_t> begin = block_begins(node, graph);
     std::vector<std::int32_t> blocks = node.blocks;
     blocks.insert(blocks.end(), node.border.begin(), node.border.end());
+    for (std::size_t at = 0; at < blocks.size(); ++at) {
+      seen[static_cast<std::size_t>(blocks[at])] = {i, at};
+    }
     for (std::size_t column = 0; column < node.blocks.size(); ++column) {
-      const auto others = graph.neighbours_of(blocks[column]);
-      double* const of_column = fronts_[i].panel + begin[column] * node.front();
-      for (std::size_t row = column; row < blocks.size(); ++row) {
-        if (row == column || std::binary_search(others.begin(), others.end(), blocks[row])) {
-          places_.push_back({blocks[row], blocks[column], of_column + begin[row], node.front()});
+      std::vector<std::size_t> rows{column};
+      for (const std::int32_t other : graph.neighbours_of(blocks[column])) {
+        const Seen& one = seen[static_cast<std::size_t>(other)];
+        if (one.front == i && one.number > column) {
+          rows.push_back(one.number);
         }
+      }
+      std::sort(rows.begin(), rows.end());
+      double* const of_column = fronts_[i].panel + begin[column] * node.front();
+      for (const std::size_t row : rows) {
+        places_.push_back({blocks[row], blocks[column], of_column + begin[row], node.front()});
       }
     }
   }

@@ -22,6 +22,7 @@
 #include <numbers>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -262,6 +263,25 @@ std::string refusal_of(Mesh& mesh, const Problem& problem) {
     return error.what();
   }
   return "";
+}
+
+/// While threads of the host make the points between.
+TEST(DeviceFunctions, StopThatAFunctionAsksFor_EndsTheTraining) {
+  Mesh mesh = emulated_gpu();
+  const std::vector<double> expected = numbers_of(least_squares(mesh, first_order_system()));
+  std::stop_source stop;
+  Problem problem(Boxes::regular(square, {3, 3}, 2.5), {.hidden = {5}});
+  problem.add("interior", grid(square, {120, 110}), [&stop](Coordinates, const auto& u) {
+    stop.request_stop();
+    return u() - 1.0;
+  });
+  try {
+    least_squares(mesh, problem, {}, {.cancel = stop.get_token()});
+    FAIL() << "was not cancelled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::cancelled);
+  }
+  EXPECT_EQ(numbers_of(least_squares(mesh, first_order_system())), expected);
 }
 
 TEST(DeviceFunctions, WhatTheHostRefuses_IsRefusedInTheSameWords) {

@@ -6,13 +6,17 @@
 #include "sparse/block_cholesky.hpp"
 #include "sparse/fronts_on_device.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::testing::emulated_fronts {
@@ -147,6 +151,173 @@ TEST(EmulatedFronts, SolutionsAreThoseOfTheCpu) {
     const Result result = on_gpu(graph, matrix, b);
     ASSERT_FALSE(expected.failure || result.failure);
     expect_near(result.x, expected.x);
+  }
+}
+
+TEST(EmulatedFronts, WideFront_SolutionIsThatOfTheCpu) {
+  const BlockGraph graph = grid_graph(1, 730);
+  ASSERT_GE(graph.columns() * graph.columns(), runtime::wide_panel);
+  const BlockMatrix matrix(graph);
+  const std::vector<double> b = right_hand_side(graph);
+  const Result expected = on_cpu(graph, matrix, b);
+  const Result result = on_gpu(graph, matrix, b);
+  ASSERT_FALSE(expected.failure || result.failure);
+  expect_near(result.x, expected.x);
+}
+
+/// Two fronts whose outer columns are some of a third one's, which has outer ones as well; L dense
+/// and as the fronts have it. The last columns are nobody's own: they stand for fronts above.
+class ThreeFronts {
+ public:
+  ThreeFronts(std::array<int, 3> own, int border, bool are_wide) : own_(own), border_(border) {
+    first_ = {0, own[0], own[0] + own[1]};
+    const int n = columns();
+    l_.assign(static_cast<std::size_t>(n * n), 0.0);
+    for (std::size_t f = 0; f < fronts_.size(); ++f) {
+      make(f, are_wide);
+    }
+    for (runtime::FrontBatch* const batch : {&children_, &parent_}) {
+      batch->all = fronts_.data();
+      batch->wide_own = are_wide ? *std::max_element(own.begin(), own.end()) : 0;
+      for (const runtime::DeviceFront& front : fronts_) {
+        batch->wide_columns = std::max<std::int64_t>(batch->wide_columns, front.own + front.outer);
+      }
+    }
+    children_.count = 2;
+    parent_.first = 2;
+    parent_.count = 1;
+  }
+
+  int columns() const { return first_[2] + own_[2] + border_; }
+  double l(int i, int j) const { return l_[static_cast<std::size_t>(i * columns() + j)]; }
+  /// What is left for the columns of the border.
+  std::vector<double> left() const {
+    const double* const from = local_[2].data() + own_[2];
+    return {from, from + border_};
+  }
+
+  void solve_forward(std::vector<double>& x) const {
+    runtime::cuda::FrontDeviceKernels::solve_forward(nullptr, children_, x.data());
+    runtime::cuda::FrontDeviceKernels::solve_forward(nullptr, parent_, x.data());
+  }
+  void solve_back(std::vector<double>& x) const {
+    runtime::cuda::FrontDeviceKernels::solve_back(nullptr, parent_, x.data());
+    runtime::cuda::FrontDeviceKernels::solve_back(nullptr, children_, x.data());
+  }
+
+ private:
+  void make(std::size_t f, bool is_wide) {
+    for (int k = 0; k < own_[f]; ++k) {
+      places_[f].push_back(first_[f] + k);
+    }
+    const int of_parent = own_[2] + border_;
+    for (int k = 0; k < of_parent; ++k) {
+      // The children have two thirds of the parent's columns, not the same ones.
+      if (f == 2 ? k >= own_[2] : k % 3 != static_cast<int>(f)) {
+        places_[f].push_back(first_[2] + k);
+        in_parent_[f].push_back(k);
+      }
+    }
+    const auto height = static_cast<int>(places_[f].size());
+    panel_[f].assign(static_cast<std::size_t>(height * own_[f]), 0.0);
+    for (int j = 0; j < own_[f]; ++j) {
+      for (int i = j; i < height; ++i) {
+        const double value = i == j ? 8.0 + j % 5 : number(i + 3, j + 7 * static_cast<int>(f));
+        panel_[f][static_cast<std::size_t>(j * height + i)] = value;
+        l_[static_cast<std::size_t>(places_[f][static_cast<std::size_t>(i)] * columns() +
+                                    places_[f][static_cast<std::size_t>(j)])] = value;
+      }
+    }
+    local_[f].assign(static_cast<std::size_t>(height), std::nan(""));
+    fronts_[f] = {.panel = panel_[f].data(),
+                  .rest = nullptr,
+                  .local = local_[f].data(),
+                  .places = places_[f].data(),
+                  .parent_columns = in_parent_[f].data(),
+                  .children = f == 2 ? numbers_.data() : nullptr,
+                  .children_count = f == 2 ? 2 : 0,
+                  .parent = f == 2 ? -1 : 2,
+                  .own = own_[f],
+                  .outer = height - own_[f],
+                  .is_wide = is_wide ? 1 : 0};
+  }
+
+  std::array<int, 3> own_;
+  int border_;
+  std::array<int, 3> first_{};
+  std::vector<double> l_;
+  std::array<std::int32_t, 2> numbers_{0, 1};
+  std::array<std::vector<std::int32_t>, 3> places_;
+  std::array<std::vector<std::int32_t>, 3> in_parent_;
+  std::array<std::vector<double>, 3> panel_;
+  std::array<std::vector<double>, 3> local_;
+  std::array<runtime::DeviceFront, 3> fronts_{};
+  runtime::FrontBatch children_;
+  runtime::FrontBatch parent_;
+};
+
+/// Forward, which leaves what `left` says, and back with the border's numbers as they are.
+struct Substituted {
+  std::vector<double> x;
+  std::vector<double> left;
+};
+
+Substituted by_kernels(const ThreeFronts& fronts, std::vector<double> x) {
+  fronts.solve_forward(x);
+  std::vector<double> left = fronts.left();
+  fronts.solve_back(x);
+  return {std::move(x), std::move(left)};
+}
+
+Substituted column_by_column(const ThreeFronts& fronts, int border, std::vector<double> x) {
+  const int n = fronts.columns();
+  const int own = n - border;
+  std::vector<double> left(static_cast<std::size_t>(border), 0.0);
+  for (int j = 0; j < own; ++j) {
+    double& xj = x[static_cast<std::size_t>(j)];
+    xj /= fronts.l(j, j);
+    for (int i = j + 1; i < n; ++i) {
+      double& to =
+          i < own ? x[static_cast<std::size_t>(i)] : left[static_cast<std::size_t>(i - own)];
+      to -= fronts.l(i, j) * xj;
+    }
+  }
+  for (int j = own - 1; j >= 0; --j) {
+    double& xj = x[static_cast<std::size_t>(j)];
+    for (int i = j + 1; i < n; ++i) {
+      xj -= fronts.l(i, j) * x[static_cast<std::size_t>(i)];
+    }
+    xj /= fronts.l(j, j);
+  }
+  return {std::move(x), std::move(left)};
+}
+
+TEST(EmulatedFronts, SubstitutionsOfWideFronts_AreThoseColumnByColumn) {
+  struct Case {
+    std::array<int, 3> own;
+    int border;
+  };
+  // Within a tile of 64, whole tiles, beside them; a child with no own columns.
+  for (const Case& one : {Case{{1, 5, 3}, 0}, Case{{64, 128, 64}, 64}, Case{{65, 30, 130}, 7},
+                          Case{{200, 0, 63}, 129}}) {
+    for (const bool are_wide : {false, true}) {
+      SCOPED_TRACE(fmt::format("own {}, border {}, {}", fmt::join(one.own, " "), one.border,
+                               are_wide ? "wide" : "not wide"));
+      const ThreeFronts fronts(one.own, one.border, are_wide);
+      std::vector<double> b;
+      for (int i = 0; i < fronts.columns(); ++i) {
+        b.push_back(number(i, i + 1));
+      }
+      const Substituted expected = column_by_column(fronts, one.border, b);
+      const Substituted found = by_kernels(fronts, b);
+      expect_near(found.x, expected.x);
+      expect_near(found.left, expected.left);
+      in_each_order([&] {
+        const Substituted again = by_kernels(fronts, b);
+        EXPECT_EQ(again.x, found.x);
+        EXPECT_EQ(again.left, found.left);
+      });
+    }
   }
 }
 

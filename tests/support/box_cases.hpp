@@ -172,10 +172,9 @@ inline Case grid_of_boxes() {
           1};
 }
 
-inline std::vector<double> jets_of(const Case& one, const TrainingGeometry& geometry,
-                                   const std::vector<double>& hidden,
-                                   const std::vector<double>& last,
-                                   const sparse::Workers& workers) {
+inline Numbers<double> jets_of(const Case& one, const TrainingGeometry& geometry,
+                               const std::vector<double>& hidden, const std::vector<double>& last,
+                               const sparse::Workers& workers) {
   return jets_of_networks(one.boxes, one.mlp, one.set, one.fields, geometry.at, hidden, last,
                           workers);
 }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <numbers>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ using std::numbers::pi;
 const std::vector<Interval> line{{0, 1}};
 const std::vector<Interval> square{{0, 1}, {0, 1}};
 
-void append(std::vector<double>& numbers, const std::vector<double>& more) {
+void append(std::vector<double>& numbers, std::span<const double> more) {
   numbers.insert(numbers.end(), more.begin(), more.end());
 }
 

@@ -247,8 +247,8 @@ TEST(FbpinnFeatures, SolutionJets_AreTheSumsOfTheFeatures) {
   for (std::int64_t i = 0; i < setup.boxes.count() * fields * features; ++i) {
     layer.push_back(uniform_number(10, i));
   }
-  const std::vector<double> found = jets_of_networks(setup.boxes, setup.mlp, set, fields, at,
-                                                     setup.weights, layer, sparse::Workers{});
+  const Numbers<double> found = jets_of_networks(setup.boxes, setup.mlp, set, fields, at,
+                                                 setup.weights, layer, sparse::Workers{});
   for (std::int64_t p = 0; p < setup.count(); p += 10) {
     const double* const point = setup.points.data() + 2 * p;
     for (int f = 0; f < fields; ++f) {

@@ -1,7 +1,11 @@
 // Lists the other way round, and what else is made by several threads: the same numbers as by one.
 
+#include "fbpinn/block_system.hpp"
 #include "fbpinn/lists.hpp"
 #include "fbpinn/pairs.hpp"
+#include "fbpinn/points_between.hpp"
+#include "fbpinn/training_geometry.hpp"
+#include "fbpinn/training_vectors.hpp"
 #include "fbpinn/windows.hpp"
 
 #include <shardsolve/error.hpp>
@@ -15,6 +19,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -185,6 +190,81 @@ TEST(FbpinnLists, SumsOfWindowsAreThoseOfEachBoxByItself) {
     invert_jet(set, expected.data() + at);
   }
   EXPECT_EQ(found, expected);
+}
+
+TEST(FbpinnLists, NumbersThatLookRandomAreThoseOfOneSequence) {
+  for (const std::int64_t count : {0, 1, 63, 1000}) {
+    std::vector<double> expected;
+    std::uint64_t state = 0x853c49e6748fea9bU;
+    for (std::int64_t i = 0; i < count; ++i) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      expected.push_back(static_cast<double>(state >> 11U) * 0x1p-52 - 1.0);
+    }
+    for (const sparse::ForEach& each : ways) {
+      const Numbers<double> found = training::other_jets(count, each);
+      EXPECT_EQ(std::vector<double>(found.begin(), found.end()), expected) << count;
+    }
+  }
+}
+
+/// A grid, one with a box in the way that leaves strips, and points on no lattice.
+TEST(FbpinnLists, PointsBetweenAreThoseOfOneThread) {
+  const std::vector<Interval> square{{0, 1}, {0, 1}};
+  for (const double overlap : {1.02, 2.9}) {
+    const Boxes boxes = Boxes::regular(square, {5, 4}, overlap);
+    for (const std::vector<double>& points :
+         {grid(square, {70, 68}), grid(square, {20, 23}), points_inside(900)}) {
+      std::vector<double> covered;
+      for (std::size_t p = 0; p < points.size(); p += 2) {
+        try {
+          find_pairs(boxes, points.data() + p, 1);
+          covered.insert(covered.end(), {points[p], points[p + 1]});
+        } catch (const Error&) {
+          // At the very edge of boxes that hardly overlap.
+        }
+      }
+      const auto count = static_cast<std::int64_t>(covered.size()) / 2;
+      const Pairs pairs = find_pairs(boxes, covered.data(), count);
+      const TermPoints term{covered.data(), 0, count};
+      const PointsBetween expected = points_between(boxes, pairs, term, 700);
+      EXPECT_GT(expected.points.size(), 400U);
+      for (const sparse::ForEach& each : ways) {
+        const PointsBetween found = points_between(boxes, pairs, term, 700, each);
+        EXPECT_EQ(found.points, expected.points);
+        EXPECT_EQ(found.in_strips, expected.in_strips);
+      }
+    }
+  }
+}
+
+TEST(FbpinnLists, NeighboursInTheGraphAreBoxesThatShareARow) {
+  const Boxes boxes = three_levels();
+  // Points in rows, most of which are in the boxes of the one before, and others.
+  std::vector<double> points = grid({{0, 1}, {0, 1}}, {40, 37});
+  const std::vector<double> more = points_inside(300);
+  points.insert(points.end(), more.begin(), more.end());
+  const TrainingGeometry geometry(boxes, JetSet(2), 1, points, {{40 * 37, 2}, {300, 1}},
+                                  sparse::Workers{});
+  std::vector<std::set<std::int32_t>> expected(static_cast<std::size_t>(boxes.count()));
+  const Pairs& pairs = geometry.at.pairs;
+  for (std::int64_t p = 0; p < pairs.points; ++p) {
+    for (const std::int32_t one : pairs.pairs_of(p)) {
+      for (const std::int32_t other : pairs.pairs_of(p)) {
+        if (one != other) {
+          expected[static_cast<std::size_t>(pairs.box[static_cast<std::size_t>(one)])].insert(
+              pairs.box[static_cast<std::size_t>(other)]);
+        }
+      }
+    }
+  }
+  const std::vector<std::int64_t> sizes(expected.size(), 3);
+  for (const sparse::ForEach& each : ways) {
+    const sparse::BlockGraph graph = graph_of(boxes, geometry.lists, sizes, each);
+    for (std::int32_t box = 0; box < boxes.count(); ++box) {
+      const auto found = graph.neighbours_of(box);
+      EXPECT_TRUE(std::ranges::equal(found, expected[static_cast<std::size_t>(box)])) << box;
+    }
+  }
 }
 
 }  // namespace

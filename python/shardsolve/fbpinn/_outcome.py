@@ -128,7 +128,7 @@ class Outcome:
         shift: What was added to the diagonal of the Gram matrix.
         costs: Of the factorisation, as in `Plan`.
         seconds: By part: "geometry", "residual", "rows", "factor", "solve",
-            "held_out".
+            "held_out", on GPUs what of it is not done meanwhile.
         devices: Where it ran: "4 threads of the CPU", or the names of GPUs.
         warnings: Sentences with figures; each training also gives them as one `TrainingWarning`.
         descent: Of `LevenbergMarquardt`; None of `LeastSquares`.
