@@ -84,6 +84,13 @@ CallBuffers with_shown(CallBuffers buffers, std::size_t count, bool as_operands)
 /// Buffer `at` of a method's own operands or results, of which `before` of others come first.
 BufferIndex behind(std::size_t before, std::size_t at) { return BufferIndex{before + at}; }
 
+/// What products with A heed of runtime::ProductFlag, beside usual_product: option "products".
+enum class Products : std::int64_t {
+  usual,    ///< nothing
+  bounded,  ///< product_rounding
+  twofold,  ///< and twofold_product
+};
+
 const ShortList<Option, max_options>& solve_options() {
   static const ShortList<Option, max_options> options{{"method", std::int64_t{0}},
                                                       {"n", std::int64_t{0}},
@@ -92,7 +99,7 @@ const ShortList<Option, max_options>& solve_options() {
                                                       {"atol", 0.0},
                                                       {"max_iterations", std::int64_t{1}},
                                                       {"log", false},
-                                                      {"twofold", false},
+                                                      {"products", std::int64_t{0}},
                                                       {"rows", std::int64_t{0}},
                                                       {"ranks", std::int64_t{1}}};
   return options;
@@ -125,6 +132,7 @@ class CallBuilder {
     call_.step = step;
     call_.dtype = task.dtype;
     call_.batch = task.batch;
+    const auto products = static_cast<Products>(task.option<std::int64_t>("products"));
     call_.problem =
         krylov::problem_of({.method = static_cast<Method>(task.option<std::int64_t>("method")),
                             .n = task.option<std::int64_t>("n"),
@@ -133,7 +141,8 @@ class CallBuilder {
                             .atol = task.option<double>("atol"),
                             .max_iterations = task.option<std::int64_t>("max_iterations"),
                             .log = task.option<bool>("log"),
-                            .is_twofold = task.option<bool>("twofold")},
+                            .is_twofold = products == Products::twofold,
+                            .has_bounds = products != Products::usual},
                            task.dtype);
     call_.rows = task.option<std::int64_t>("rows");
     call_.ranks = task.option<std::int64_t>("ranks");

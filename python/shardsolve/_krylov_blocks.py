@@ -21,7 +21,13 @@ from shardsolve import _library, _local
 from shardsolve._by_name import ByName, text
 from shardsolve._check import DTYPES
 from shardsolve._cut import place_whole
-from shardsolve._krylov_linear import Linear, Product, linear_in_x, register
+from shardsolve._krylov_linear import (
+    Linear,
+    Product,
+    linear_in_x,
+    register,
+    require_made_for,
+)
 from shardsolve._krylov_rounds import Place
 from shardsolve._records import VERDICT_WORDS, SolverError, Status, raise_if_failed
 from shardsolve._sparse_products import Pattern
@@ -187,15 +193,10 @@ class Blocks(Product):
         self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
     ) -> jax.Array:
         plan = self.plan
+        require_made_for(plan.pattern.shape[0], x, place)
 
         def own_rows(blocks, numbers, lists, x, before, skip):
             rank = jnp.zeros(1, jnp.int32)
-            n = len(x) * (lax.axis_size(place.axes) if place.axes else 1)
-            if n != plan.pattern.shape[0]:
-                raise ValueError(
-                    f"the preconditioner was made of a matrix of {plan.pattern.shape[0]} rows and "
-                    f"b has {n}: make it of A"
-                )
             if place.axes:
                 rank = jnp.full(1, lax.axis_index(place.axes), jnp.int32)
                 if not plan.ends_with_devices(x.shape[0]):

@@ -22,6 +22,10 @@ from shardsolve import _sparse_products
 from shardsolve._cut import place_like, place_whole
 from shardsolve._krylov_rounds import EXTERNAL, IDENTITY, JACOBI, Place
 
+# Products of jax/krylov_calls.cpp.
+USUAL, BOUNDED, TWOFOLD = range(3)
+_PRODUCT_ROUNDING = -2  # of src/runtime/product_flag.hpp
+
 
 class Linear(Protocol):
     """A linear map of vectors."""
@@ -37,8 +41,8 @@ class Product:
     """What most of them share."""
 
     inner = EXTERNAL
-    # Whether multiply_into heeds twofold_product of src/runtime/product_flag.hpp.
-    twofold = False
+    # What multiply_into heeds of the flags of src/runtime/product_flag.hpp.
+    products = USUAL
 
     def apply_into(
         self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
@@ -56,6 +60,10 @@ class Product:
         """The product for the loop, which nobody differentiates."""
         return self.apply(x, place)
 
+    def with_bounds(self) -> Product:
+        """The same, with what it needs to say what rounding does, if it can: once a solve."""
+        return self
+
     def transposed(self) -> Linear:
         return Transposed(self)
 
@@ -64,6 +72,17 @@ class Product:
 
     def diagonal_or_none(self, dtype: np.dtype) -> jax.Array:
         return jnp.zeros(0, dtype)
+
+
+def require_made_for(rows: int, x: jax.Array, place: Place) -> None:
+    """Throws if a preconditioner of so many rows gets a vector of others."""
+    n = x.shape[0]
+    if place.cut is not None and place.cut.inside and place.axes:
+        n *= lax.axis_size(place.axes)
+    if n != rows:
+        raise ValueError(
+            f"the preconditioner was made of a matrix of {rows} rows and b has {n}: make it of A"
+        )
 
 
 def linear_in_x(of: Product, x: jax.Array, place: Place) -> jax.Array:
@@ -148,6 +167,59 @@ class Dense(Matrix):
     def of_whole(self, x: jax.Array) -> jax.Array:
         return jnp.matmul(self.matrix, x, precision="highest")
 
+    def with_bounds(self) -> Product:
+        return BoundedDense(self.matrix, RoundingOfDense.of(self.matrix))
+
+    def conjugated(self) -> Linear:
+        return Dense(jnp.conj(self.matrix))
+
+
+@register()
+class RoundingOfDense(Matrix):
+    """A vector whose norm, times the unit roundoff, bounds what rounding does to A x.
+
+    Row i of A x is a sum of n products, of 2 n in each part of a complex number, in an order that
+    is not known: wrong by 2 k u sum |a_ij| |x_j| at most, for k <= 1 / (2 u). All rows together by
+    2 k u sum |x_j| ||a_j||, with the columns a_j of A.
+
+    Attributes:
+        columns: (n,), real: 2 k ||a_j||.
+    """
+
+    columns: jax.Array
+
+    @classmethod
+    def of(cls, matrix: jax.Array) -> RoundingOfDense:
+        """Of a matrix whose columns may be of any size."""
+        sizes = _moduli(matrix)
+        largest = jnp.max(sizes, axis=0, initial=0)
+        shares = sizes / jnp.where(largest > 0, largest, 1)
+        terms = matrix.shape[1] * (2 if matrix.dtype.kind == "c" else 1)
+        return cls(2 * terms * largest * jnp.sqrt(jnp.sum(shares * shares, axis=0)))
+
+    def of_whole(self, x: jax.Array) -> jax.Array:
+        bound = jnp.sum(place_whole(self.columns) * _moduli(x))
+        return jnp.where(jnp.arange(x.shape[0]) == 0, bound, 0).astype(x.dtype)
+
+
+@register()
+class BoundedDense(Dense):
+    """Likewise, and it tells what rounding does."""
+
+    rounding: RoundingOfDense
+    products = BOUNDED
+
+    def multiply_into(
+        self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
+    ) -> jax.Array:
+        is_asked = skip == _PRODUCT_ROUNDING
+        return jnp.where(is_asked, self.rounding.apply(x, place), self.forward(x, place))
+
+
+def _moduli(a: jax.Array) -> jax.Array:
+    """No less than the moduli."""
+    return jnp.abs(a.real) + jnp.abs(a.imag) if a.dtype.kind == "c" else jnp.abs(a)
+
 
 @register("pattern")
 class Sparse(Matrix):
@@ -155,7 +227,7 @@ class Sparse(Matrix):
 
     data: jax.Array
     pattern: _sparse_products.Pattern
-    twofold = True
+    products = TWOFOLD
 
     def of_whole(self, x: jax.Array) -> jax.Array:
         return self.pattern.product(place_whole(self.data), x)

@@ -11,7 +11,14 @@ import jax.numpy as jnp
 from jax import lax
 
 from shardsolve import _local, _sparse_products
-from shardsolve._krylov_linear import Linear, Product, Sparse, linear_in_x, register
+from shardsolve._krylov_linear import (
+    Linear,
+    Product,
+    Sparse,
+    linear_in_x,
+    register,
+    require_made_for,
+)
 from shardsolve._krylov_rounds import Place
 
 
@@ -28,6 +35,7 @@ class Chebyshev(Product):
         return linear_in_x(self, x, place)
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
+        require_made_for(self.of.pattern.shape[0], x, place)
         return chebyshev_steps(
             lambda d: self.of.forward(d, place), x, None, self.low, self.high, self.degree, place
         )
@@ -115,6 +123,8 @@ class Multigrid(Product):
         return linear_in_x(self, x, place)
 
     def forward(self, x: jax.Array, place: Place) -> jax.Array:
+        first = self.levels[0].a if self.levels else self.coarse
+        require_made_for(first.pattern.shape[0], x, place)
         return _whole(lambda x: self._cycle(0, x), x, place)
 
     def _cycle(self, number: int, right: jax.Array) -> jax.Array:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from shardsolve._check import as_array
+from shardsolve._cut import manual_axes
 from shardsolve._krylov_arguments import (
     MADE,
     is_sparse,
@@ -65,8 +66,8 @@ def chebyshev(
     """
     require_known(low=low, high=high, degree=degree)
     matrix = CSR.of(a)
+    require_square(matrix)
     if low is None and high is None:
-        require_square(matrix)
         if isinstance(matrix.data, jax.core.Tracer):
             raise TypeError("the values of the matrix are traced: pass low and high")
         values = np.asarray(jax.device_get(matrix.data))
@@ -231,9 +232,13 @@ def preconditioner_of(m: Any, a: Any, b_like: Any, b: jax.Array, unravel: Callab
             )
         m = jacobi(a)
     if isinstance(m, Jacobi):
-        require_fit(
-            "the diagonal for jacobi", (len(m.diagonal),) * 2, m.diagonal.dtype, b.reshape(-1), b
-        )
+        n, whole = len(m.diagonal), b.shape[0]
+        if n != whole and not manual_axes():
+            raise ValueError(
+                f"b has shape ({whole},) and the diagonal for jacobi has shape ({n},); pass one of "
+                f"({whole},)"
+            )
+        require_fit("the diagonal for jacobi", (n, n), m.diagonal.dtype, b.reshape(-1), b)
     for dtype in {leaf.dtype for leaf in jax.tree.leaves(m) if isinstance(m, MADE)}:
         if dtype != b.dtype and dtype.kind in "fc":
             raise TypeError(

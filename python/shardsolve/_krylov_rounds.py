@@ -156,7 +156,7 @@ class _Rounds:
         inner: int,
         ranks: int,
         *,
-        twofold: bool,
+        operator: Any,
     ):
         self.asked, self.axes, self.inner, self.ranks = asked, axes, inner, ranks
         self.table = _table(asked.method)
@@ -172,7 +172,7 @@ class _Rounds:
             "atol": asked.atol,
             "max_iterations": asked.max_iterations,
             "log": asked.log,
-            "twofold": twofold,
+            "products": operator.products,
             "rows": self.rows,
             "ranks": ranks,
         }
@@ -313,7 +313,8 @@ def solve(
         n *= lax.axis_size(place.axes)
     ranks = place.ranks_of(n)
     axes = place.axes if ranks > 1 else ()
-    rounds = _Rounds(asked, n, axes, preconditioner.inner, ranks, twofold=operator.twofold)
+    operator = operator.with_bounds()
+    rounds = _Rounds(asked, n, axes, preconditioner.inner, ranks, operator=operator)
     table = rounds.table
     shown = "v" * table["shown"]
     by_diagonal = preconditioner.inner == JACOBI

@@ -115,9 +115,9 @@ def solve(
 ) -> Any:
     """Solves A x = b by products with A; converged is ||b - A x||_2 <= max(rtol ||b||_2, atol).
 
-    The residual is computed anew before a solve is said to have converged: of a matrix by products
-    with twice the digits, of a function with room for its rounding. x is finite whatever
-    happens: the best iterate, in the sense of C++'s krylov::solve.
+    The residual is computed anew before a solve is said to have converged: of a sparse matrix by
+    products with twice the digits, of a square array or a function with room for its rounding. x is
+    finite whatever happens: the best iterate, in the sense of C++'s krylov::solve.
 
     Differentiable in b and in all that A depends on, to any order, in both modes; one more solve
     each. Those are relative to their own right-hand sides (rtol, without atol). `vmap` solves

@@ -38,12 +38,29 @@ std::vector<Wide<T>> start_vector(std::int64_t n) {
   return v;
 }
 
+/// A power of two that brings the largest part of A to about 1: squares of products leave the range
+/// of a double where entries are far from its ends.
 template <Scalar T>
-Wide<T> row_product(const CsrMatrix<T>& a, std::size_t row, const std::vector<Wide<T>>& x) {
+double scale_of(const CsrMatrix<T>& a) {
+  double largest = 0.0;
+  for (const T& value : a.values) {
+    const Wide<T> wide = static_cast<Wide<T>>(value);
+    for (const double part : {std::abs(std::real(wide)), std::abs(std::imag(wide))}) {
+      largest = std::isfinite(part) ? std::max(largest, part) : largest;
+    }
+  }
+  return largest > 0.0 ? std::ldexp(1.0, std::clamp(-std::ilogb(largest), -1020, 1020)) : 1.0;
+}
+
+/// Row of scale A x.
+template <Scalar T>
+Wide<T> row_product(const CsrMatrix<T>& a, double scale, std::size_t row,
+                    const std::vector<Wide<T>>& x) {
   Wide<T> sum{};
   for (auto k = static_cast<std::size_t>(a.row_pointers[row]);
        k < static_cast<std::size_t>(a.row_pointers[row + 1]); ++k) {
-    sum += static_cast<Wide<T>>(a.values[k]) * x[static_cast<std::size_t>(a.column_indices[k])];
+    sum += (scale * static_cast<Wide<T>>(a.values[k])) *
+           x[static_cast<std::size_t>(a.column_indices[k])];
   }
   return sum;
 }
@@ -89,7 +106,8 @@ template <Scalar T>
 Tridiagonal lanczos(const CsrMatrix<T>& a, const std::vector<double>& d, std::int64_t steps) {
   using lanczos_steps::Wide;
   const auto n = static_cast<std::size_t>(a.rows);
-  const auto weight = [&](std::size_t i) { return d.empty() ? 1.0 : d[i]; };
+  const double scale = lanczos_steps::scale_of(a);
+  const auto weight = [&](std::size_t i) { return d.empty() ? 1.0 : scale * d[i]; };
   std::vector<Wide<T>> v = lanczos_steps::start_vector<T>(a.rows);
   std::vector<Wide<T>> before(n);
   std::vector<Wide<T>> w(n);
@@ -110,7 +128,7 @@ Tridiagonal lanczos(const CsrMatrix<T>& a, const std::vector<double>& d, std::in
     // w = D^-1 A v - beta v-,  alpha = v^H A v,  w -= alpha v,  v+ = w / ||w||
     double alpha = 0.0;
     for (std::size_t i = 0; i < n; ++i) {
-      const Wide<T> product = lanczos_steps::row_product(a, i, v);
+      const Wide<T> product = lanczos_steps::row_product(a, scale, i, v);
       alpha += lanczos_steps::real_product(v[i], product);
       w[i] = product / weight(i) - beta * before[i];
     }
@@ -130,6 +148,13 @@ Tridiagonal lanczos(const CsrMatrix<T>& a, const std::vector<double>& d, std::in
     std::swap(before, v);
     for (std::size_t i = 0; i < n; ++i) {
       v[i] = w[i] / beta;
+    }
+  }
+  if (d.empty()) {  // otherwise D has the scale, too
+    for (std::vector<double>* const part : {&result.diagonal, &result.off_diagonal}) {
+      for (double& value : *part) {
+        value /= scale;
+      }
     }
   }
   return result;

@@ -29,7 +29,7 @@ class LinearOperator {
   /// beside it divide then.
   virtual std::optional<MatrixView<const T>> as_diagonal() const { return std::nullopt; }
 
-  /// Whether *skip may be runtime::twofold_product, and is heeded.
+  /// Whether *skip may be runtime::twofold_product and product_rounding, and is heeded.
   virtual bool is_twofold() const { return false; }
 };
 

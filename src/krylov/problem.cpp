@@ -36,6 +36,7 @@ Problem problem_of(const Asked& asked, Dtype dtype) {
       asked.log ? std::min<std::int64_t>(max_records, 2 * asked.max_iterations + 16) : 0;
   problem.is_complex = dtype == Dtype::complex64 || dtype == Dtype::complex128 ? 1 : 0;
   problem.is_twofold = asked.is_twofold ? 1 : 0;
+  problem.has_bounds = asked.has_bounds ? 1 : 0;
   problem.probes = problem.is_hermitian_method() ? 1 : 0;
   // Squares of residuals and directions that fall to u of those of the start fit with that.
   problem.usual_exponents = is_single ? 28 : 128;

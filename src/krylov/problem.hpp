@@ -19,6 +19,7 @@ struct Asked {
   std::int64_t max_iterations = 0;
   bool log = false;
   bool is_twofold = false;  ///< whether A heeds runtime::twofold_product
+  bool has_bounds = false;  ///< and runtime::product_rounding
 };
 
 /// With the thresholds of a dtype.

@@ -151,6 +151,7 @@ class Solve {
   Problem problem(bool is_twofold) const {
     Asked asked = asked_of(options_, layout_.size());
     asked.is_twofold = is_twofold;
+    asked.has_bounds = is_twofold;
     Problem problem = problem_of(asked, dtype_of<T>);
     // b and the guess are worked on scaled.
     problem.atol = std::ldexp(options_.atol, exponent_);

@@ -59,7 +59,20 @@ std::string stagnated(const Ending& e) {
       "another preconditioner or method. {}",
       e.at_iteration, longer_cycle(e), best(e));
 }
+/// b - A x is small enough as computed, and nobody can tell whether it is.
+std::string hidden_residual(const Ending& e) {
+  return fmt::format(
+      "at iteration {} ||b - A x|| / ||b|| = {:.2e} as computed, where {:.2e} was asked for, but "
+      "rounding in that may hide up to {:.1e}: {}use a wider dtype{}. x is that iterate.",
+      e.at_iteration, e.residual, e.tolerance, e.doubt,
+      e.value < 1.0 ? fmt::format("ask for {} of no less than {:.1e}, or ", option("rtol"), e.value)
+                    : "",
+      e.is_twofold ? "" : ", or a sparse matrix, whose products have twice the digits there");
+}
 std::string accuracy_limit(const Ending& e) {
+  if (e.residual <= e.tolerance) {
+    return hidden_residual(e);
+  }
   return fmt::format(
       "at iteration {} rounding in A x alone kept the residual up: about {:.1e} is "
       "attainable; ask for {} of no less, or use a wider dtype. {}",
@@ -146,12 +159,38 @@ std::string null_vector(const Ending& e) {
                                 "its null space"
                               : "A maps a vector that the method has found to 0, to rounding";
 }
+/// Likewise of the vector that b has a part along.
+std::string blamed_vector(const Ending& e) {
+  return e.has_null_constants && !e.is_of_constants
+             ? "A maps a vector that the method has found to 0, to rounding, and not only the "
+               "vector of ones"
+             : null_vector(e);
+}
+/// How b comes into the range of A.
+std::string way_into_the_range(const Ending& e) {
+  if (e.is_of_constants) {
+    return "Take away the part of b along that vector (its mean), or fix one value of x";
+  }
+  return e.has_null_constants
+             ? "Take away the part of b along all that A maps to 0: where A falls into parts that "
+               "no entry joins, the mean of b on each (diagnose tells)"
+             : "Take away the part of b along that vector";
+}
+/// Who has the x of the least residual.
+std::string least_squares(const Ending& e) {
+  return e.has_least_residual ? "; x has the least residual"
+         : e.is_minres_alone
+             ? ""
+             : fmt::format(", or use {} without a preconditioner, whose x has the least residual",
+                           choice("method", "minres"));
+}
 /// A vector that the method has found is known to the root of the roundoff only.
 std::string nearly(const Ending& e) {
-  return e.has_null_constants ? ""
-                              : "Or A is only nearly singular: from a condition of some 1e14 on "
-                                "(in single precision "
-                                "1e5) the method cannot tell. ";
+  return e.has_null_constants || e.is_of_constants
+             ? ""
+             : "Or A is only nearly singular: from a condition of some 1e14 on "
+               "(in single precision "
+               "1e5) the method cannot tell. ";
 }
 std::string singular_operator(const Ending& e) {
   if (!e.is_hermitian) {
@@ -161,15 +200,12 @@ std::string singular_operator(const Ending& e) {
         null_vector(e), best(e));
   }
   const std::string least =
-      e.value > 0.0 ? fmt::format("no x has a residual of less than {:.2e} ||b||", e.value)
+      e.value > 0.0 ? fmt::format("every x has a residual of at least {:.2e} ||b||", e.value)
                     : "no x has a residual as small as was asked for";
   return fmt::format(
-      "A is singular and b outside of its range, seen at iteration {}: {}, and {}. Take away the "
-      "part of b along that vector{}, or use {} without a preconditioner, whose x has "
-      "the least residual. {}{}",
-      e.at_iteration, null_vector(e), least,
-      e.has_null_constants ? " (its mean), or fix one value of x" : "", choice("method", "minres"),
-      nearly(e), best(e));
+      "A is singular and b outside of its range, seen at iteration {}: {}, and {}. {}{}. {}{}",
+      e.at_iteration, blamed_vector(e), least, way_into_the_range(e), least_squares(e), nearly(e),
+      best(e));
 }
 
 std::string overflow(const Ending& e) {
@@ -289,7 +325,12 @@ std::string message(const Report& report, std::int64_t cycle) {
                   .condition = report.condition,
                   .error_estimate = report.error_estimate,
                   .has_null_constants = report.has_null_constants != 0,
-                  .is_hermitian = report.is_hermitian != 0});
+                  .is_hermitian = report.is_hermitian != 0,
+                  .is_of_constants = report.is_of_constants != 0,
+                  .has_least_residual = report.has_least_residual != 0,
+                  .is_minres_alone = report.is_minres_alone != 0,
+                  .is_twofold = report.is_twofold != 0,
+                  .doubt = report.doubt});
 }
 
 std::string_view name(Method method) {

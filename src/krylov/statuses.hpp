@@ -24,6 +24,11 @@ struct Ending {
   double error_estimate = 0.0;    ///< see Result
   bool has_null_constants = false;
   bool is_hermitian = false;
+  bool is_of_constants = false;     ///< singular_operator is said of the vector of ones
+  bool has_least_residual = false;  ///< x has the least one that there is
+  bool is_minres_alone = false;     ///< minres without a preconditioner
+  bool is_twofold = false;          ///< b - A x was computed with twice the digits
+  double doubt = 0.0;               ///< by how much ||b - A x|| / ||b|| may be wrong
 };
 
 /// "iteration", "residual_recomputed", ...

@@ -59,6 +59,23 @@ TEST(KrylovDiagnose, Beam_WantsBlocks) {
       << to_text(diagnosis);
 }
 
+TEST(KrylovDiagnose, PowersOfTwo_ChangeNothingButSizes) {
+  const CsrMatrix<double> a = csr_of(laplacian<double>(60, 2.01));
+  const Diagnosis usual = diagnosis_of(a);
+  for (const int exponent : {-1000, 500, 1000}) {
+    CsrMatrix<double> scaled = a;
+    for (double& value : scaled.values) {
+      value = std::ldexp(value, exponent);
+    }
+    const Diagnosis diagnosis = diagnosis_of(scaled);
+    EXPECT_EQ(diagnosis.definiteness, Definiteness::positive) << exponent;
+    EXPECT_EQ(diagnosis.method, Method::cg) << exponent;
+    EXPECT_EQ(diagnosis.largest_eigenvalue, std::ldexp(usual.largest_eigenvalue, exponent));
+    EXPECT_NEAR(diagnosis.condition, usual.condition, 1e-6 * usual.condition) << exponent;
+    EXPECT_EQ(diagnosis.best, usual.best) << exponent;
+  }
+}
+
 TEST(KrylovDiagnose, RowsOfTheIdentityWithColumnsLeft_AreWhatMakesItAsymmetric) {
   System<double> system = laplacian<double>(150, 2.01);
   for (const std::size_t row : {0, 70, 140}) {

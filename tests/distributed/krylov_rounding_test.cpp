@@ -1,10 +1,12 @@
 // What rounding does to small ill-conditioned systems: Hermitian ones are called nothing else.
 
 #include "support/dtypes.hpp"
+#include "support/krylov_sparse.hpp"
 #include "support/krylov_tiny.hpp"
 
 #include <shardsolve/krylov.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,6 +21,8 @@ namespace {
 using krylov::Method;
 using krylov::Options;
 using krylov::Status;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 bool blames_the_system(Status status) {
   return status == Status::nonsymmetric_operator || status == Status::nonsymmetric_preconditioner ||
@@ -139,7 +143,57 @@ TYPED_TEST(KrylovRoundingOf, ZeroResidualBeyondTheDtype_IsTheAccuracyLimit) {
                         {.method = method, .rtol = unit_roundoff<T> / 4, .max_iterations = 300});
     EXPECT_EQ(answer.result.status, Status::accuracy_limit) << answer.result.message;
     EXPECT_LE(answer.result.residual, 2 * unit_roundoff<T>);
+    if (answer.result.residual <= answer.result.tolerance) {
+      EXPECT_THAT(answer.result.message,
+                  AllOf(HasSubstr("as computed"), HasSubstr("rounding in that may hide up to")));
+    }
   }
+}
+
+/// ||A|| ||x|| is decades more than what is summed in any row, so it is no reason to doubt a
+/// residual.
+TYPED_TEST(KrylovRoundingOf, RowsOfVerySmallEntries_AreSolvedToTheTolerance) {
+  using T = TypeParam;
+  const bool is_single = unit_roundoff<T> > 1e-10;
+  const double rtol = krylov::default_rtol(dtype_of<T>);
+  for (const double decades : is_single ? std::vector{10.0, 12.0} : std::vector{20.0, 25.0}) {
+    std::vector<double> d;
+    for (std::int64_t i = 0; i < 40; ++i) {
+      d.push_back(std::pow(10.0, -decades * static_cast<double>(i) / 39.0));
+    }
+    const System<T> system = diagonal_system<T>("graded", d);
+    const Options options{.method = Method::cg};
+    const MakeOperator<T> jacobi = [a = csr_of(system)](Mesh&, const SlabLayout&) {
+      return Operator<T>::jacobi(a);
+    };
+    const auto answer = solve_sparse_everywhere(system, options, jacobi);
+    EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
+    EXPECT_LE(twofold_residual_of(system, answer.x), rtol);
+    EXPECT_LE(answer.result.iterations, 3) << answer.result.message;
+    // The guess is such an x.
+    System<T> solved = system;
+    solved.guess = answer.x;
+    Options again = options;
+    again.use_guess = true;
+    const auto at_start = solve_sparse_everywhere(solved, again, jacobi);
+    EXPECT_EQ(at_start.result.status, Status::converged_at_start) << at_start.result.message;
+  }
+}
+
+/// What a product of somebody else's may hide is more than was asked for: no iteration helps.
+TEST(KrylovRounding, CallableWhoseRoundingHidesTheResidual_EndsAtOnceAndSaysSo) {
+  std::vector<double> d;
+  for (std::int64_t i = 0; i < 40; ++i) {
+    d.push_back(std::pow(10.0, -12.0 * static_cast<double>(i) / 39.0));
+  }
+  const System<double> system = diagonal_system<double>("graded", d);
+  const auto answer = solve_on(cpu_rank(), row_slabs(40, 1), system, operator_of(system), nullptr,
+                               {.method = Method::cg});
+  EXPECT_EQ(answer.result.status, Status::accuracy_limit) << answer.result.message;
+  EXPECT_LE(answer.result.residual, 1e-8);
+  EXPECT_LT(answer.result.iterations, 5000);
+  EXPECT_THAT(answer.result.message,
+              AllOf(HasSubstr("rounding in that may hide up to"), HasSubstr("or a sparse matrix")));
 }
 
 }  // namespace

@@ -12,7 +12,9 @@ from systems import more
 
 import shardsolve
 from shardsolve import CSR, krylov
+from shardsolve._krylov_linear import Dense
 from shardsolve._krylov_records import KrylovStatus
+from shardsolve._krylov_rounds import Place
 
 N = 40
 
@@ -42,6 +44,54 @@ def test_laplacian_is_solved_without_a_tolerance(method, dtype, rtol):
     assert x.dtype == dtype and residual(a, x, b) <= 1.01 * rtol
     _, info = krylov.solve(a, b, method=method, rtol=None, full_output=True)
     assert info.tolerance == pytest.approx(rtol)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("method", "dtype", "decades"),
+    [("cg", "float32", 10), ("cg", "float64", 12), more("minres", "float64", 8)],
+)
+def test_small_rows_are_solved_whatever_the_norm_of_x_is(kind, method, dtype, decades):
+    d = np.logspace(0, -decades, N).astype(dtype)
+    b = np.random.default_rng(1).standard_normal(N).astype(dtype)
+    x, info = krylov.solve(
+        np.diag(d) if kind == "dense" else sp.diags_array(d).tocsr(), b, method=method,
+        full_output=True, max_iterations=20000,
+    )  # fmt: skip
+    assert info.is_converged, info.message
+    apart = b.astype(np.longdouble) - d.astype(np.longdouble) * x
+    assert np.linalg.norm(apart.astype(float)) <= info.tolerance * np.linalg.norm(b) * 1.000001
+    assert info.iterations < 10000
+
+
+@pytest.mark.parametrize("dtype", ["float32", more("float64"), "complex64", more("complex128")])
+def test_what_a_dense_product_says_of_its_rounding_is_a_bound(dtype):
+    rng = np.random.default_rng(2)
+    u = np.finfo(dtype).eps / 2
+    wide = np.clongdouble if np.dtype(dtype).kind == "c" else np.longdouble
+    for n in (1, 7, 60):
+        for decades in (0, 12):
+            sizes = np.logspace(0, -decades, n)
+            a = (rng.standard_normal((n, n)) * sizes * sizes[:, None]).astype(dtype)
+            x = (rng.standard_normal(n) / sizes).astype(dtype)
+            if np.dtype(dtype).kind == "c":
+                a, x = a * np.asarray(1 + 0.5j, dtype), x * np.asarray(1 - 0.3j, dtype)
+            operator = Dense(jnp.asarray(a)).with_bounds()
+            product, bound = (
+                operator.multiply_into(jnp.asarray(x), None, jnp.int32(flag), Place(None))
+                for flag in (0, -2)
+            )
+            apart = np.asarray(product) - a.astype(wide) @ x.astype(wide)
+            wrong = np.linalg.norm(apart.astype(complex))
+            assert wrong <= u * np.linalg.norm(bound), (n, decades)
+
+
+def test_residual_that_rounding_hides_is_told_as_such():
+    a, b = sp.csr_array(np.array([[4, 1], [1, 3]], "float32")), np.ones(2, "float32")
+    _, info = krylov.solve(a, b, rtol=1e-12, full_output=True)
+    assert info.status == KrylovStatus.ACCURACY_LIMIT
+    assert "rounding in that may hide up to" in info.message
+    assert "Best iterate" not in info.message
 
 
 def test_derivative_has_the_tolerance_of_the_dtype_where_none_is_relative():

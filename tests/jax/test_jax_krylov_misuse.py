@@ -82,6 +82,35 @@ def by_its_numbers(x):
         (lambda: krylov.solve(lambda x: 1j * x, B), ValueError, r"returns complex128\[8\] for"),
         (lambda: krylov.solve(by_numpy, B), TypeError, "A as a function .* write it with jax.nump"),
         (lambda: krylov.solve(by_its_numbers, B), TypeError, "looks at the numbers .* jax.lax"),
+        # preconditioners of other sizes
+        *(
+            (
+                lambda make=make: krylov.solve(A, B, preconditioner=make(laplacian(5))),
+                ValueError,
+                "made of a matrix of 5 rows and b has 8: make it of A",
+            )
+            for make in (
+                krylov.incomplete_lu,
+                krylov.chebyshev,
+                lambda a: krylov.block_jacobi(a, [0, 2, 5]),
+            )
+        ),
+        (
+            lambda: krylov.solve(A, B, preconditioner=krylov.jacobi(np.ones(5))),
+            ValueError,
+            r"b has shape \(8,\) and the diagonal for jacobi has shape \(5,\); "
+            r"pass one of \(8,\)$",
+        ),
+        (
+            lambda: krylov.solve(A, B, preconditioner=laplacian(5)),
+            ValueError,
+            r"the preconditioner has shape \(5, 5\); pass one of \(8, 8\)$",
+        ),
+        (
+            lambda: krylov.chebyshev(CSR.of(np.ones((8, 9))), 0.1, 1.0),
+            ValueError,
+            r"the matrix has shape \(8, 9\); pass a square one",
+        ),
         # options
         (lambda: krylov.solve(A, B, method="lu"), ValueError, "cg, minres, bicgstab, fgmres"),
         (lambda: krylov.solve(A, B, rtol=-1), ValueError, "rtol is -1; finite numbers from 0 on"),

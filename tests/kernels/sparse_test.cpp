@@ -28,7 +28,7 @@ template <class T>
 class EmulatedSparse : public ::testing::Test {};
 TYPED_TEST_SUITE(EmulatedSparse, Dtypes, DtypeNames);
 
-/// Both products of the rows chosen; `own` of the columns are this rank's.
+/// Products of all kinds of the rows chosen; `own` of the columns are this rank's.
 template <Scalar T>
 void expect_same_product(const CsrMatrix<T>& a, std::int64_t lanes, std::int64_t own,
                          const RowChoice& chosen) {
@@ -49,6 +49,9 @@ void expect_same_product(const CsrMatrix<T>& a, std::int64_t lanes, std::int64_t
   DenseMatrix<T> expected_twofold = untouched;
   const std::int32_t twofold = runtime::twofold_product;
   host.multiply(queue, rows, chosen, {x.data(), own, 1}, halo, expected_twofold.view(), &twofold);
+  DenseMatrix<T> expected_bound = untouched;
+  const std::int32_t bound = runtime::product_rounding;
+  host.multiply(queue, rows, chosen, {x.data(), own, 1}, halo, expected_bound.view(), &bound);
   queue.synchronize();
   const auto product = [&](const std::int32_t* done) {
     DenseMatrix<T> y = untouched;
@@ -65,6 +68,7 @@ void expect_same_product(const CsrMatrix<T>& a, std::int64_t lanes, std::int64_t
   EXPECT_TRUE(same_bits(product(&no), expected));
   EXPECT_TRUE(same_bits(product(&yes), untouched));
   EXPECT_TRUE(same_bits(product(&twofold), expected_twofold));
+  EXPECT_TRUE(same_bits(product(&bound), expected_bound));
 }
 
 TYPED_TEST(EmulatedSparse, Products_HaveTheBitsOfTheCpu) {

@@ -66,7 +66,9 @@ TEST(SpareKernels, Product_HasTheSameBits) {
   const std::vector<std::int32_t> columns(a.column_indices.begin(), a.column_indices.end());
   const std::vector<double> x = numbers(a.rows, 1);
   const std::int32_t twofold = runtime::twofold_product;
-  for (const std::int32_t* const flag : {static_cast<const std::int32_t*>(nullptr), &twofold}) {
+  const std::int32_t bound = runtime::product_rounding;
+  for (const std::int32_t* const flag :
+       {static_cast<const std::int32_t*>(nullptr), &twofold, &bound}) {
     expect_same([&](Threads* threads) {
       std::vector<double> y(x.size());
       runtime::host::in_caller(threads,

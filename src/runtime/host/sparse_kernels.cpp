@@ -162,16 +162,17 @@ void multiply(const Product<Real>& product) {
   multiply_plain<lanes, Real, width>(product);
 }
 
-/// With twice the digits: a few products of a solve, so lanes may lie in memory.
-template <class Real, int width>
-SHARDSOLVE_INLINE void multiply_twofold(const Product<Real>& product, std::int64_t lanes) {
-  std::array<TwofoldRowLane<Real, width>, max_row_lanes> lane;
+/// By lanes of another kind: a few products of a solve, so lanes may lie in memory.
+template <class Lane, class Real, int width>
+SHARDSOLVE_INLINE void multiply_rarely(const Product<Real>& product, std::int64_t lanes) {
+  std::array<Lane, max_row_lanes> lane;
   const RowChoice& chosen = product.chosen;
   for (std::int64_t i = 0; i < chosen.count; ++i) {
     const std::int64_t row = chosen.list == nullptr ? chosen.first + i : chosen.list[i];
     const std::int64_t begin = product.row_pointers[row];
-    std::fill_n(lane.begin(), lanes, TwofoldRowLane<Real, width>{});
-    for (std::int64_t k = begin; k < product.row_pointers[row + 1]; ++k) {
+    const std::int64_t end = product.row_pointers[row + 1];
+    std::fill_n(lane.begin(), lanes, Lane{});
+    for (std::int64_t k = begin; k < end; ++k) {
       lane[static_cast<std::size_t>((k - begin) & (lanes - 1))].multiply_add(
           product.values + width * k, entry_of<true, Real, width>(product, product.columns[k]));
     }
@@ -180,30 +181,30 @@ SHARDSOLVE_INLINE void multiply_twofold(const Product<Real>& product, std::int64
         lane[j].add(lane[j + distance]);
       }
     }
-    const RowLane<Real, width> sum = lane[0].rounded();
+    const RowLane<Real, width> sum = lane[0].result(end - begin);
     std::copy_n(sum.part, width, product.y + width * row);
   }
 }
-template <class Real, int width>
-void multiply_twofold_plain(const Product<Real>& product, std::int64_t lanes) {
-  multiply_twofold<Real, width>(product, lanes);
+template <class Lane, class Real, int width>
+void multiply_rarely_plain(const Product<Real>& product, std::int64_t lanes) {
+  multiply_rarely<Lane, Real, width>(product, lanes);
 }
 #if defined(__x86_64__)
-template <class Real, int width>
-__attribute__((target("avx2,fma"))) void multiply_twofold_by_fma(const Product<Real>& product,
-                                                                 std::int64_t lanes) {
-  multiply_twofold<Real, width>(product, lanes);
+template <class Lane, class Real, int width>
+__attribute__((target("avx2,fma"))) void multiply_rarely_by_fma(const Product<Real>& product,
+                                                                std::int64_t lanes) {
+  multiply_rarely<Lane, Real, width>(product, lanes);
 }
 #endif
-template <class Real, int width>
-void multiply_twofold_best(const Product<Real>& product, std::int64_t lanes) {
+template <class Lane, class Real, int width>
+void multiply_by(const Product<Real>& product, std::int64_t lanes) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    multiply_twofold_by_fma<Real, width>(product, lanes);
+    multiply_rarely_by_fma<Lane, Real, width>(product, lanes);
     return;
   }
 #endif
-  multiply_twofold_plain<Real, width>(product, lanes);
+  multiply_rarely_plain<Lane, Real, width>(product, lanes);
 }
 
 template <class Real, int width>
@@ -290,7 +291,9 @@ void HostSparseKernels<T>::do_multiply(Queue& queue, const WorkInfo& info, const
              if (done == nullptr || *done == usual_product) {
                sparse_products::multiply_in_lanes<Real, width>(some, lanes);
              } else if (*done == twofold_product) {
-               sparse_products::multiply_twofold_best<Real, width>(some, lanes);
+               sparse_products::multiply_by<TwofoldRowLane<Real, width>, Real, width>(some, lanes);
+             } else if (*done == product_rounding) {
+               sparse_products::multiply_by<ModulusRowLane<Real, width>, Real, width>(some, lanes);
              }
            });
          });

@@ -28,6 +28,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_first(const Probl
     judge_last_product(problem, state, room, sums[y_y].re, sums[v_v].re, sums[b_b]);
     return;
   }
+  if (is_about_rounding(state)) {
+    idle(state);
+    judge_rounding(state, sums[v_v].re);
+    return;
+  }
   if ((state.actions & act_residual) != 0) {
     switch (judge_check(problem, state, room, sums[v_v].re, sums[y_y].re, sums[b_b].re)) {
       case AfterCheck::nothing:

@@ -64,6 +64,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
     judge_last_product(problem, state, room, sums[p_p].re, sums[q_q].re, sums[b_b]);
     return;
   }
+  if (is_about_rounding(state)) {
+    idle(state);
+    judge_rounding(state, sums[q_q].re);
+    return;
+  }
   if ((state.actions & act_residual) != 0) {
     step_after_check(problem, state, room, sums);
     return;

@@ -116,6 +116,11 @@ struct Report {
   double error_estimate = 0.0;
   std::int32_t has_null_constants = 0;  ///< A maps the vector of ones to 0
   std::int32_t is_hermitian = 0;        ///< A is, as the method has tested
+  std::int32_t is_of_constants = 0;     ///< singular_operator is said of the vector of ones
+  std::int32_t has_least_residual = 0;  ///< x has the least one that there is
+  std::int32_t is_minres_alone = 0;     ///< minres without M
+  std::int32_t is_twofold = 0;          ///< products had twice the digits where it mattered
+  double doubt = 0.0;                   ///< by how much the residual may be wrong
 };
 /// How many numbers of a report there are in the dtype, too; see end_solve().
 constexpr std::int64_t report_figures = 5;
@@ -128,7 +133,9 @@ SHARDSOLVE_HOST_DEVICE inline double margin_of(const Problem& problem, const Sta
   if (!is_converged) {
     return state.tolerance > 0 ? state.true_norm / state.tolerance : 0.0;
   }
-  const double attainable = problem.roundoff * (state.norm_a * state.norm_x + state.norm_b);
+  const double reach = state.norm_a * state.norm_x;
+  const double known = state.rounding >= 0.0 ? smaller(reach, state.rounding) : reach;
+  const double attainable = problem.roundoff * (known + state.norm_b);
   const std::int64_t used = state.iteration > 1 ? state.iteration : 1;
   return smaller(static_cast<double>(problem.max_iterations) / static_cast<double>(used),
                  attainable > 0 ? state.tolerance / attainable : endless);
@@ -170,6 +177,11 @@ SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const Sta
   report.error_estimate = error_estimate_of(state, status);
   report.has_null_constants = state.has_null_constants;
   report.is_hermitian = problem.is_hermitian_method() ? 1 : 0;
+  report.is_of_constants = state.is_of_constants;
+  report.has_least_residual = state.has_least_residual;
+  report.is_minres_alone = problem.method == Method::minres && state.lanczos.has_no_m != 0 ? 1 : 0;
+  report.is_twofold = problem.is_twofold;
+  report.doubt = has_begun ? doubt(problem, state) / scale : 0.0;
   return report;
 }
 

@@ -63,6 +63,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_operator(const Pr
       return;
     }
   }
+  if (is_about_rounding(state)) {
+    idle(state);
+    judge_rounding(state, sums[q_q].re);
+    return;
+  }
   if ((state.actions & act_residual) != 0) {
     switch (judge_check(problem, state, room, sums[q_q].re, sums[z_z].re, sums[b_b].re)) {
       case AfterCheck::nothing:

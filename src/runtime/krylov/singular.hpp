@@ -64,10 +64,16 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void judge_constants(const Proble
     }
     return;
   }
+  // No residual is less than this share of b; where there are more null vectors, one that the
+  // method has found may say more.
   const double share = magnitude(of_b) / norm;
-  if (share > limit && gain * state.norm_x <= 0.01 * share) {
+  constexpr double as_much = 0.9;
+  const double known =
+      state.pending == Status::singular_operator ? as_much * state.pending_value : 0.0;
+  if (share > limit && share >= known && gain * state.norm_x <= 0.01 * share) {
+    state.is_of_constants = 1;
+    state.pending_value = state.has_least_residual != 0 ? state.pending_value : share;
     state.pending = Status::singular_operator;
-    state.pending_value = share;
   }
 }
 

@@ -27,6 +27,7 @@ enum class Check : std::int32_t {
   recovery,   ///< a breakdown
   last,       ///< the solve ends without convergence: how good is the best iterate?
   constants,  ///< then: does A map the vector of ones to 0?
+  rounding,   ///< by how much may the residual that was just recomputed be wrong?
 };
 
 /// What the step of one reduction leaves to the step of the next.
@@ -88,6 +89,9 @@ struct Problem {
   std::int32_t is_complex = 0;
   std::int32_t probes = 0;      ///< whether A and M have to be Hermitian
   std::int32_t is_twofold = 0;  ///< whether A heeds ProductFlag::twofold_product
+  /// Whether A heeds ProductFlag::product_rounding: y then with ||fl(A x) - A x|| <= u ||y||,
+  /// beside the last rounding of each row if A is twofold.
+  std::int32_t has_bounds = 0;
   // See scaling.hpp.
   std::int32_t usual_exponents = 0;  ///< e: ||B v|| / ||v|| in 2^-e to 2^e is left; 0: all is
   std::int32_t guessed_exponent = 0;
@@ -198,6 +202,13 @@ struct State {
   std::int32_t least_squares_in_2_norm = 0;  ///< and not in that of M
   std::int32_t least_squares_are_sure = 0;   ///< A is not only nearly singular
   std::int32_t has_null_constants = 0;       ///< A maps the vector of ones to 0
+  std::int32_t is_of_constants = 0;          ///< singular_operator is said of the vector of ones
+  std::int32_t has_least_residual = 0;       ///< x has the least one that there is
+
+  // By how much may a residual be wrong?
+  double rounding = -1.0;           ///< ||y|| of product_rounding with x; -1: not known
+  Check checked = Check::start;     ///< what asked for it and is made again
+  std::int32_t keeps_rounding = 0;  ///< the next check is that, of the same x
 
   // Probes.
   Number probe_a;

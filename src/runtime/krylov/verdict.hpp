@@ -24,6 +24,7 @@ constexpr std::int64_t far_iterations = 50;
 constexpr double keep_best_factor = 0.1;
 /// The recurrence has drifted if the true norm is larger by this factor.
 constexpr double drift_factor = 2.0;
+constexpr double endless_rounding = 1e300;
 
 SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void write_record(const Problem& problem,
                                                                  State& state,
@@ -74,6 +75,16 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
   idle(state);
   state.check = check;
   state.plan = Plan::go_on;
+  if (check == Check::rounding) {
+    state.phase = Phase::verify;
+    state.actions |= act_load_x;
+    state.skip_operator = runtime::product_rounding;
+    return;
+  }
+  if (check != Check::constants && (state.keeps_rounding == 0 || check != state.checked)) {
+    state.rounding = -1.0;  // of another x
+  }
+  state.keeps_rounding = 0;
   state.phase = check == Check::start      ? Phase::start
                 : check == Check::recovery ? Phase::restart
                                            : Phase::verify;
@@ -187,6 +198,12 @@ SHARDSOLVE_HOST_DEVICE inline void note_floor(const Problem& problem, State& sta
               least, Seen::after_iteration);
 }
 
+/// Likewise where the residual is small enough as computed, but not for certain.
+SHARDSOLVE_HOST_DEVICE inline void note_doubt(const Problem& problem, State& state, double norm) {
+  note_reason(state, Status::accuracy_limit, what_is_attainable(problem, state, norm),
+              Seen::after_iteration);
+}
+
 SHARDSOLVE_HOST_DEVICE inline bool wants_other_shadow(const Problem& problem, const State& state) {
   return problem.method == Method::bicgstab && state.checks_in_vain >= other_shadow_after;
 }
@@ -219,6 +236,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void end_in_failure(const Problem
   if (state.least_squares_norm > 0.0 && state.least_squares_are_sure != 0 && is_true &&
       was_in_vain && may_be_of_singular_operator(state.pending)) {
     state.pending = Status::singular_operator;
+    state.has_least_residual = state.least_squares_in_2_norm;
     state.pending_value = state.least_squares_in_2_norm != 0 ? norm : 0.0;
   }
   if (may_be_of_singular_operator(state.pending)) {
@@ -242,6 +260,19 @@ SHARDSOLVE_HOST_DEVICE inline bool is_still_least_squares(State& state, double n
   const bool is_long_ago = since >= 2 * far_iterations && since >= state.least_squares_iteration;
   return state.least_squares_norm > 0.0 && since > 0 &&
          (is_long_ago || norm > drift_factor * state.norm_r);
+}
+
+/// Of what rounding does to a product with x: ||y||^2 of product_rounding. The check that asked for
+/// it is made again, as its residual is gone.
+SHARDSOLVE_HOST_DEVICE inline void judge_rounding(State& state, double squared) {
+  ++state.matvecs;
+  state.rounding = is_finite(squared) ? root(squared) : endless_rounding;
+  state.keeps_rounding = 1;
+  plan_check(state, state.checked);
+}
+
+SHARDSOLVE_HOST_DEVICE inline bool is_about_rounding(const State& state) {
+  return (state.actions & (act_load_x | act_residual)) == act_load_x;
 }
 
 /// Of A times the vector of ones; see judge_constants(). The solve is done.
@@ -286,8 +317,19 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
       finish(problem, state, room, converged_status(problem, state, norm), norm);
       return AfterCheck::nothing;
     }
+    if (wants_rounding(problem, state, norm)) {
+      state.checked = state.check;
+      plan_check(state, Check::rounding);
+      return AfterCheck::nothing;
+    }
+    if (state.check == Check::candidate && norm <= state.tolerance &&
+        doubt(problem, state) >= allowed(problem, state)) {  // no residual would be small enough
+      note_doubt(problem, state, norm);
+      end_in_failure(problem, state, room, norm);
+      return AfterCheck::nothing;
+    }
     if (norm == 0.0) {  // there is nothing to go on with, and rounding may hide more than allowed
-      note_floor(problem, state, norm, true);
+      note_doubt(problem, state, norm);
       finish(problem, state, room, state.pending, norm);
       return AfterCheck::nothing;
     }
@@ -427,8 +469,9 @@ SHARDSOLVE_HOST_DEVICE inline bool is_check_planned(const State& state) {
 /// The caller wants no more, or the rounds are too many: true if the solve ends for that.
 SHARDSOLVE_HOST_DEVICE inline bool is_ended_from_outside(const Problem& problem, State& state,
                                                          bool stop) {
-  if ((state.check == Check::last || state.check == Check::constants) &&
-      (state.phase == Phase::verify || state.plan == Plan::check)) {
+  const bool is_last = state.check == Check::last || state.check == Check::constants ||
+                       (state.check == Check::rounding && state.checked == Check::last);
+  if (is_last && (state.phase == Phase::verify || state.plan == Plan::check)) {
     return false;  // on its way
   }
   const bool is_endless = state.rounds > 4 * problem.max_iterations + 64;

@@ -107,11 +107,12 @@ __device__ LaneOf<E> sum_row(const ProductCall<E>& call, std::int64_t k, std::in
   return sum;
 }
 
-/// Likewise with twice the digits: a few products of a solve. One entry at a time, so that the
-/// kernel needs no more registers for it.
-template <int lanes, bool has_halo, class E>
-__device__ LaneOf<E> sum_row_twofold(const ProductCall<E>& call, std::int64_t k, std::int64_t end) {
-  TwofoldRowLane<RealPart<E>, parts<E>> sum{};
+/// Likewise by lanes of another kind: a few products of a solve. One entry at a time, so that the
+/// kernel needs no more registers for it. The first lane has the result.
+template <template <class, int> class Lane, int lanes, bool has_halo, class E>
+__device__ LaneOf<E> sum_row_by(const ProductCall<E>& call, std::int64_t k, std::int64_t end) {
+  Lane<RealPart<E>, parts<E>> sum{};
+  const std::int64_t entries = end - k;
 #pragma unroll 1
   for (; k < end; k += lanes) {
     const E value = call.a.values[k];
@@ -119,7 +120,7 @@ __device__ LaneOf<E> sum_row_twofold(const ProductCall<E>& call, std::int64_t k,
     sum.multiply_add(parts_of(value), parts_of(factor));
   }
   add_lanes<lanes>(sum);
-  return sum.rounded();
+  return sum.result(entries);
 }
 
 template <int lanes, bool has_halo, class E>
@@ -144,8 +145,10 @@ __global__ void __launch_bounds__(threads_a_block)
     end = call.a.row_pointers[row + 1];
   }
   // All threads of a warp, as lanes are neighbours there.
-  const LaneOf<E> sum = flag == twofold_product ? sum_row_twofold<lanes, has_halo>(call, begin, end)
-                                                : sum_row<lanes, has_halo>(call, begin, end);
+  const LaneOf<E> sum =
+      flag == twofold_product    ? sum_row_by<TwofoldRowLane, lanes, has_halo>(call, begin, end)
+      : flag == product_rounding ? sum_row_by<ModulusRowLane, lanes, has_halo>(call, begin, end)
+                                 : sum_row<lanes, has_halo>(call, begin, end);
   if (lane == 0 && number < mine.count) {
     store_row(sum, call.y + row - mine.before);
   }
