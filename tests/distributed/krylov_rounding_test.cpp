@@ -170,6 +170,9 @@ TYPED_TEST(KrylovRoundingOf, RowsOfVerySmallEntries_AreSolvedToTheTolerance) {
     EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
     EXPECT_LE(twofold_residual_of(system, answer.x), rtol);
     EXPECT_LE(answer.result.iterations, 3) << answer.result.message;
+    if (is_single) {
+      continue;  // a guess so much larger than b is left out
+    }
     // The guess is such an x.
     System<T> solved = system;
     solved.guess = answer.x;
