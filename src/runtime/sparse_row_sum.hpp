@@ -21,7 +21,6 @@
 #include "runtime/fixed_dot.hpp"
 
 #include <cstdint>
-#include <limits>
 
 namespace shardsolve::runtime {
 
@@ -120,7 +119,8 @@ struct ModulusRowLane {
   SHARDSOLVE_HOST_DEVICE RowLane<Real, width> result(std::int64_t entries) const {
     const Real k = static_cast<Real>(entries * width);
     RowLane<Real, width> lane{};
-    lane.part[0] = k * std::numeric_limits<Real>::epsilon() * (k * part[0]);  // epsilon = 2 u
+    constexpr Real twice_u = static_cast<Real>(sizeof(Real) == sizeof(float) ? 0x1p-23 : 0x1p-52);
+    lane.part[0] = k * twice_u * (k * part[0]);
     return lane;
   }
 
