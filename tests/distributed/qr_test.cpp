@@ -167,7 +167,8 @@ DenseMatrix<T> sign_vectors(std::int64_t n) {
   return g;
 }
 
-/// The largest row of (Q^H Q - I) G, over u, and the largest column of (A - Q R) G beside that of A.
+/// The largest row of (Q^H Q - I) G, over u, and the largest column of (A - Q R) G beside that of
+/// A.
 template <Scalar T>
 std::pair<double, double> on_sign_vectors(const DenseMatrix<T>& a, const DenseMatrix<T>& q,
                                           const DenseMatrix<T>& r) {
@@ -209,8 +210,7 @@ TYPED_TEST(QrFamily, Factor_InPanelsOfSeveralParts_IsAsGoodAsLapacks) {
       const QrFactor<T> made = qr(mesh, a);
       ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
       const LapackQr<T> lapack = lapack_qr(one);
-      const auto [orthogonal, residual] =
-          on_sign_vectors(one, whole(a), matrix_of(made.r, n, n));
+      const auto [orthogonal, residual] = on_sign_vectors(one, whole(a), matrix_of(made.r, n, n));
       const auto [of_lapack, lapack_residual] = on_sign_vectors(one, lapack.q, lapack.r);
       EXPECT_TRUE(orthogonal <= qr_limit(of_lapack)) << orthogonal << ", LAPACK " << of_lapack;
       EXPECT_TRUE(residual <= qr_limit(lapack_residual))
@@ -362,12 +362,15 @@ TYPED_TEST(QrFamily, Certificate_OfASquareSystem_IsThatOfTheExactResidual) {
 
 /// By both ways, whatever the size: in one program, and by polar factors.
 template <Scalar T>
-std::vector<LeastSquares<T>> lstsq_by_both_ways(Mesh& mesh, const DenseMatrix<T>& a,
-                                                const DenseMatrix<T>& b, const SlabLayout& layout) {
+std::vector<std::pair<const char*, LeastSquares<T>>> lstsq_by_both_ways(Mesh& mesh,
+                                                                        const DenseMatrix<T>& a,
+                                                                        const DenseMatrix<T>& b,
+                                                                        const SlabLayout& layout) {
   const RowBlocks<T> rows = shard_rows(a, layout);
   const RowBlocks<T> sides = shard_rows(b, layout);
   const dense::qr::Request request{.by_singular_values = true, .rcond = default_rcond(a)};
-  return {lstsq(mesh, rows, sides), dense::qr::lstsq_by_polar(mesh, rows, sides, request, {})};
+  return {{"as it is chosen", lstsq(mesh, rows, sides)},
+          {"by polar factors", dense::qr::lstsq_by_polar(mesh, rows, sides, request, {})}};
 }
 
 TYPED_TEST(QrFamily, Lstsq_OfEveryMatrix_IsNumPys) {
@@ -383,7 +386,8 @@ TYPED_TEST(QrFamily, Lstsq_OfEveryMatrix_IsNumPys) {
       const auto values = reference::svd(one.a).s;
       for (auto& [cut, mesh] : meshes) {
         SCOPED_TRACE(one.name + " m " + std::to_string(m) + " " + cut.name);
-        for (const LeastSquares<T>& found : lstsq_by_both_ways(mesh, one.a, b, cut.layout)) {
+        for (const auto& [way, found] : lstsq_by_both_ways(mesh, one.a, b, cut.layout)) {
+          SCOPED_TRACE(way);
           ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
           EXPECT_TRUE(found.rank >= least && found.rank <= most)
               << found.rank << ", exactly " << least << " to " << most;
@@ -489,7 +493,8 @@ TYPED_TEST(QrFamily, Lstsq_OfFewerRows_IsNumPys) {
     const LapackLeastSquares<T> peer = lapack_least_squares(one.a, b, rcond);
     for (auto& [cut, mesh] : meshes) {
       SCOPED_TRACE(one.name + " " + cut.name);
-      for (const LeastSquares<T>& found : lstsq_by_both_ways(mesh, one.a, b, cut.layout)) {
+      for (const auto& [way, found] : lstsq_by_both_ways(mesh, one.a, b, cut.layout)) {
+        SCOPED_TRACE(way);
         ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
         EXPECT_TRUE(found.rank >= least && found.rank <= most)
             << found.rank << ", exactly " << least << " to " << most;
@@ -514,8 +519,8 @@ TYPED_TEST(QrFamily, Lstsq_OfFewerRows_IsNumPys) {
   }
 }
 
-/// Columns of a Hadamard matrix of signs, whose rows are taken `step` at a time; where T is complex,
-/// rows times powers of i.
+/// Columns of a Hadamard matrix of signs, whose rows are taken `step` at a time; where T is
+/// complex, rows times powers of i.
 template <Scalar T>
 DenseMatrix<T> signs(std::int64_t m, std::int64_t n, std::int64_t step) {
   DenseMatrix<T> h(m, n);
@@ -569,9 +574,9 @@ void expect_lstsq_of_many_columns(std::int64_t m, std::int64_t n, std::int64_t r
   const DenseMatrix<T> a = product<T>(BlasOp::none, ud, BlasOp::conjugate_transpose, v, m, n);
   const DenseMatrix<T> exact = product<T>(BlasOp::none, v, BlasOp::none, along, n, 2);
   const RowBlocks<T> rows = shard_rows(a, layout);
-  const LeastSquares<T> found = dense::qr::lstsq_by_polar(
-      mesh, rows, shard_rows(b, layout),
-      {.by_singular_values = true, .rcond = default_rcond(a)}, {});
+  const LeastSquares<T> found =
+      dense::qr::lstsq_by_polar(mesh, rows, shard_rows(b, layout),
+                                {.by_singular_values = true, .rcond = default_rcond(a)}, {});
   ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
   EXPECT_EQ(found.rank, rank);
   EXPECT_TRUE(*found.outcome.backward_error <= 10 * unit_roundoff<T>)
@@ -795,11 +800,8 @@ TEST_F(Qr, BadInput_IsRefusedWithItsPlace) {
     expect_error(call, ErrorKind::invalid_argument, words);
   };
   const DenseMatrix<double> other = right_hand_sides<double>(8, 2);
-  refused(
-      [&] {
-        least_squares(mesh, sharded(a), shard_rows(other, SlabLayout({0, 4, 8}, 3)));
-      },
-      {"9 rows", "8"});
+  refused([&] { least_squares(mesh, sharded(a), shard_rows(other, SlabLayout({0, 4, 8}, 3))); },
+          {"9 rows", "8"});
   refused([&] { least_squares(mesh, sharded(DenseMatrix<double>(9, 0)), sharded(b)); },
           {"9 x 0", "columns are needed"});
   const SlabLayout none({0, 0, 0}, 1);
@@ -988,11 +990,8 @@ TEST_F(Qr, APlaceForR_ThatIsNotAsA_IsRefused) {
   const DenseMatrix<double> a = right_hand_sides<double>(8, 6, 5);
   const RowBlocks<double> blocks = shard_rows(a, SlabLayout::even(8, 2, 1));
   const std::vector<std::string> words{"8 x 6", "place for R"};
-  expect_error(
-      [&] {
-        qr(mesh, blocks, shard_rows(a, SlabLayout({0, 3, 8}, 1)));
-      },
-      ErrorKind::invalid_argument, words);
+  expect_error([&] { qr(mesh, blocks, shard_rows(a, SlabLayout({0, 3, 8}, 1))); },
+               ErrorKind::invalid_argument, words);
   expect_error(
       [&] {
         qr(mesh, blocks, shard_rows(right_hand_sides<double>(8, 5), SlabLayout::even(8, 2, 1)));

@@ -107,8 +107,7 @@ const std::vector<Interval> line{{0, 1}};
 const std::vector<Interval> square{{0, 1}, {0, 1}};
 
 void add_ends(Problem& problem) {
-  problem.add(
-      "ends", {0.0, 1.0}, [](Coordinates, const auto& u) { return u() * 1.0; }, 3.0);
+  problem.add("ends", {0.0, 1.0}, [](Coordinates, const auto& u) { return u() * 1.0; }, 3.0);
 }
 
 /// u'' = a f for an unknown a: linear in both.
@@ -168,8 +167,7 @@ Problem first_order_system() {
       sides.insert(sides.end(), {x, y});
     }
   }
-  problem.add(
-      "sides", sides, [](Coordinates, const auto& u) { return u() * 1.0; }, 10.0);
+  problem.add("sides", sides, [](Coordinates, const auto& u) { return u() * 1.0; }, 10.0);
   return problem;
 }
 
