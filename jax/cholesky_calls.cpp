@@ -1,11 +1,13 @@
 #include "jax/cholesky_calls.hpp"
 
+#include "dense/cholesky/solve.hpp"
 #include "jax/kept_factor.hpp"
 #include "jax/task.hpp"
 
 #include <shardsolve/cholesky.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace shardsolve::jax {
@@ -27,7 +29,8 @@ constexpr CallBuffers inverse_buffers = {
     .results = {slab("inverse"), record<Verdict>("verdict"),
                 small("error_and_rcond", Element::real, 2)}};
 constexpr CallBuffers condition_buffers = {
-    .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record")},
+    .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record"),
+                 small("error", Element::real)},
     .results = {small("rcond", Element::real), record<Verdict>("verdict")}};
 
 /// The verdict on `body`, which is given the record of the factor and returns an outcome; or why
@@ -132,15 +135,21 @@ void invert(Task& task) {
   task.write_to_all(at["error_and_rcond"], numbers, 2);
 }
 
+/// rcond, and the verdict on an x of this backward error; below 0: there is no x.
 template <Scalar T>
 void condition(Task& task) {
   static constexpr const CallBuffers& at = condition_buffers;
   RealOf<T> rcond = not_a_number<RealOf<T>>;
+  RealOf<T> error{};
+  task.read_whole(at["error"], &error, 1);
   const Verdict verdict = judge_with_factor(task, at["record"], [&](const FactorRecord& record) {
     const auto factor = adopt<T>(task, record, at["slab"], at["diagonal"]);
-    rcond = static_cast<RealOf<T>>(task.with_mesh(
-        [&](Mesh& mesh, const RunOptions& run) { return condition_estimate(mesh, factor, run); }));
-    return Outcome{};
+    const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+      return dense::cholesky::judge(
+          mesh, factor, error < 0 ? std::nullopt : std::optional(double{error}), run);
+    });
+    rcond = number<T>(outcome.rcond);
+    return outcome;
   });
   task.write_to_all(at["verdict"], &verdict);
   task.write_to_all(at["rcond"], &rcond);

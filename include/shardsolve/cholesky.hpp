@@ -122,8 +122,8 @@ enum class Assume : std::uint8_t {
 /// A is taken to be what `assume` says, by default Hermitian positive definite, and factored by
 /// cholesky_factor(). One that is not is refused: the outcome says where it is not Hermitian, or
 /// which pivot is not positive. A general one is factored by lu_factor(): it is not overwritten,
-/// the factor takes as much memory again, and lu.hpp has the outcomes; with rcond it may be
-/// `nearly_singular`, where X is there.
+/// the factor takes as much memory again, and lu.hpp has the outcomes. With rcond the outcome
+/// of either may be `nearly_singular`, where X is there: see Outcome::forward_error.
 /// `a`: n x n, both triangles valid. `b`: n x k on the same layout, any k. The outcome has the
 /// backward error and, unless `rcond` leaves it out, rcond; the flops and seconds of everything.
 /// Processes of one mesh ask for the same.

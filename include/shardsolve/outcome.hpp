@@ -90,9 +90,9 @@ struct SHARDSOLVE_EXPORT Outcome {
   /// Reciprocal condition number 1 / (||A||_1 ||A^-1||_1): an estimate (never below the true one
   /// but for rounding), exact for an inverse. Of least squares that of R, columns scaled: qr.hpp.
   std::optional<double> rcond;
-  /// Of a solve with a general matrix whose rcond is below 2 u, an estimate of how far X is from
-  /// the exact solution: ||x - A^-1 b|| / ||x|| in the infinity norm, the largest over the
-  /// right-hand sides. Scales of equations do not change it, as they do rcond.
+  /// Of a solve whose rcond is below 2 u, an estimate of how far X is from the exact solution that
+  /// scales of equations do not change: ||x - A^-1 b|| / ||x|| in the infinity norm, the largest of
+  /// the right-hand sides; of definite A a bound of ||D (x - A^-1 b)|| / ||D x||, D^2 = diag(A).
   std::optional<double> forward_error;
   /// Of eigenpairs, the largest ||A z - w z||_2 / ||A||_1 as random vectors see it: with four
   /// vectors g of random signs, (A g)^H z - w g^H z, the root of its mean square. Rounding alone

@@ -497,7 +497,7 @@ _SOLVE = Call(
 )
 _HALF = Call("cholesky_half", rule="i j, r, m, r k -> r k, v", empty=(0, 0))
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
-_CONDITION = Call("cholesky_condition", rule="i j, r, m -> l, v", empty=(1, 0))
+_CONDITION = Call("cholesky_condition", rule="i j, r, m, e -> l, v", empty=(1, 0))
 _LU_FACTOR = Call(
     "lu_factor",
     rule="i j -> i j, r, s, l, m",
@@ -762,9 +762,23 @@ def inverse(cut: Cut | None) -> Callable[..., Arrays]:
     return one_by_one(_INVERSE, cut)
 
 
+@functools.cache
 def condition(cut: Cut | None) -> Callable[..., Arrays]:
-    """Slab, diagonal, record -> reciprocal condition number (1,), verdict."""
-    return one_by_one(_CONDITION, cut)
+    """Slab, diagonal, record, backward error (1,) -> rcond (1,), the verdict on such an x."""
+
+    @custom_vmap
+    def call(*arguments: jax.Array) -> Arrays:
+        return _CONDITION(cut, *arguments)
+
+    @call.def_vmap
+    def rule(axis_size, batched, *arguments):
+        *factor, error = arguments
+        if any(batched[:3]):
+            return _batch(_CONDITION, cut, call, batched, arguments, {})
+        # Solutions of one matrix: the worst one speaks for all.
+        return call(*factor, jnp.max(error, axis=0)), (False, False)
+
+    return call
 
 
 @functools.cache

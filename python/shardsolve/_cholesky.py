@@ -25,7 +25,7 @@ from shardsolve._check import (
 )
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._products import hermitian_part, multiply
-from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, raise_if_failed
+from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, judged_again, raise_if_failed
 from shardsolve._words import accepts
 
 Arrays = tuple[jax.Array, ...]
@@ -149,11 +149,10 @@ def solve(
             the program does not use.
 
     Returns:
-        x, of b's shape; with full_output (x, Info), where Info has backward error and rcond. Of a
-        general matrix whose rcond is below eps the status is then NEARLY_SINGULAR, and x is there;
-        but OK if x has digits all the same: units of equations and unknowns that differ make rcond
-        small, and cost none. Of a positive definite matrix it is OK: rcond alone says how many
-        digits x has. Without full_output neither is looked at, as the estimate takes its time.
+        x, of b's shape; with full_output (x, Info), where Info has backward error and rcond. If
+        rcond is below eps the status is then NEARLY_SINGULAR, and x is there; but OK if x has
+        digits all the same: units of equations and unknowns that differ make rcond small, and cost
+        none. Without full_output neither is looked at, as the estimate takes its time.
 
     Raises:
         LinAlgError: Outside of `jit` and without full_output, if there is no answer; it says why.
@@ -415,8 +414,10 @@ def _cho_solve(
     factor: Factor, b: jax.Array, cut: Cut | None, with_rcond: bool
 ) -> tuple[jax.Array, Info]:
     x, (verdict, error) = _solve_with(factor, b, cut)
-    rcond = _rcond(factor, cut)[0] if with_rcond else jnp.full_like(error[0], NOT_KNOWN)
-    return x, Info(verdict, error[0], rcond)
+    if not with_rcond:
+        return x, Info(verdict, error[0], jnp.full_like(error[0], NOT_KNOWN))
+    rcond, judged = _judge(factor, error, cut)
+    return x, Info(judged_again(verdict, judged), error[0], rcond)
 
 
 def _solve_traced(
@@ -508,14 +509,19 @@ def _info_of(record: jax.Array, log_determinant: jax.Array) -> Info:
     return Info(record[..., :VERDICT_WORDS], unknown, unknown)
 
 
-def _rcond(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
-    """Reciprocal condition number, verdict."""
-    frozen = lax.stop_gradient(factor)
-    rcond, verdict = _calls.condition(cut)(frozen._slab, frozen._diagonal, frozen._record)
+def _judge(
+    factor: Factor, error: jax.Array, cut: Cut | None
+) -> tuple[jax.Array, jax.Array]:
+    """Reciprocal condition number, the verdict on an x of this backward error (1,)."""
+    frozen, error = lax.stop_gradient((factor, error))
+    rcond, verdict = _calls.condition(cut)(
+        frozen._slab, frozen._diagonal, frozen._record, error
+    )
     return rcond[0], verdict
 
 
 @functools.partial(compiled, static_argnames=("cut",))
 def _cond(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
-    rcond, verdict = _rcond(factor, cut)
+    no_x = jnp.full_like(factor._log_determinant, NOT_KNOWN)
+    rcond, verdict = _judge(factor, no_x, cut)
     return 1 / rcond, verdict

@@ -24,7 +24,14 @@ from shardsolve._check import (
 )
 from shardsolve._cut import Cut, find_cut, inside_shard_map
 from shardsolve._products import multiply, transpose
-from shardsolve._records import NOT_KNOWN, VERDICT_WORDS, Info, Status, raise_if_failed
+from shardsolve._records import (
+    NOT_KNOWN,
+    VERDICT_WORDS,
+    Info,
+    Status,
+    judged_again,
+    raise_if_failed,
+)
 from shardsolve._words import accepts
 
 Arrays = tuple[jax.Array, ...]
@@ -303,9 +310,7 @@ def _lu_solve(
         return x, Info(verdict, errors[0], jnp.full_like(errors[0], NOT_KNOWN))
     columns = x[:, None] if x.ndim == 1 else x
     rcond, judged = _judge(factor, columns, errors, cut, which.adjoint)
-    near = (verdict[0] == Status.OK) & (judged[0] == Status.NEARLY_SINGULAR)
-    status = jnp.where(near, judged[0], verdict[0])
-    return x, Info(verdict.at[0].set(status), errors[0], rcond)
+    return x, Info(judged_again(verdict, judged), errors[0], rcond)
 
 
 def _solve_traced(

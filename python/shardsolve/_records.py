@@ -237,6 +237,12 @@ def _pivot_of(verdict: jax.Array) -> jax.Array:
     return jnp.where(failed, verdict[..., 1], -1)
 
 
+def judged_again(verdict: jax.Array, judged: jax.Array) -> jax.Array:
+    """The verdict on a solve; where that is OK, the one that knows rcond, if x is doubtful."""
+    doubtful = (verdict[0] == Status.OK) & (judged[0] == Status.NEARLY_SINGULAR)
+    return verdict.at[0].set(jnp.where(doubtful, judged[0], verdict[0]))
+
+
 def raise_if_failed(verdict: jax.Array | np.ndarray, begin: str = "") -> None:
     """Raises what a verdict says, if it can be read: not while JAX traces. Waits for it."""
     if isinstance(verdict, jax.core.Tracer):

@@ -118,11 +118,15 @@ def test_lu_singular_matrix_has_no_answer_and_names_the_pivot(command, tmp_path,
     assert not (tmp_path / "x.npy").exists()
 
 
-def test_lu_nearly_singular_matrix_has_an_answer_and_a_warning(command, tmp_path):
+@pytest.mark.parametrize("kind", ("gen", "pos"))
+def test_nearly_singular_matrix_has_an_answer_and_a_warning(command, tmp_path, kind):
     n = 16
     a = 1 / (np.arange(n)[:, None] + np.arange(n) + 1.0)  # Hilbert's
+    if kind == "pos":
+        a = np.eye(n)
+        a[2, 7] = a[7, 2] = np.finfo(float).eps - 1
     write(tmp_path, a, np.ones(n))
-    result = command("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen")
+    result = command("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", kind)
     assert result.code == 0
     assert result.err.startswith("shardsolve: warning: 'A.npy': the matrix is singular to working")
     assert "no digit of it is certain" in result.out

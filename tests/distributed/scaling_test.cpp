@@ -326,5 +326,62 @@ TYPED_TEST(Condition, Estimate_OfKnownSpectra_IsCloseAndNeverTooSmall) {
   }
 }
 
+/// D A D with D_ii = 2^(step (i - n / 2)).
+template <Scalar T>
+DenseMatrix<T> in_other_units(DenseMatrix<T> a, std::int64_t step) {
+  const std::int64_t n = a.columns();
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      a(i, j) *= std::ldexp(RealOf<T>{1}, static_cast<int>(step * (i + j - n)));
+    }
+  }
+  return a;
+}
+
+/// The identity but for two unknowns whose sum alone is almost free: a pivot is 4 u.
+template <Scalar T>
+DenseMatrix<T> almost_singular(std::int64_t n) {
+  DenseMatrix<T> a = DenseMatrix<T>::identity(n);
+  a(3, n - 2) = a(n - 2, 3) = std::numeric_limits<RealOf<T>>::epsilon() - 1;
+  return a;
+}
+
+TYPED_TEST(Condition, NearlySingular_HasAnAnswerAndSaysSo_WhateverTheUnits) {
+  using T = TypeParam;
+  constexpr double u = unit_roundoff<T>;
+  const SlabLayout layout({0, 8, 8, 17, 24}, 4);
+  const std::int64_t n = layout.size();
+  Mesh mesh = make_mesh(layout.ranks());
+  for (const std::int64_t step : {0, 2}) {
+    const DenseMatrix<T> a = in_other_units(almost_singular<T>(n), step);
+    const DenseMatrix<T> b = right_hand_sides<T>(n, 2);
+    const RightHandSides<T> x = shard_rows(b, layout);
+    const Outcome outcome = solve(mesh, shard(a, layout), x);
+    EXPECT_EQ(outcome.status, Status::nearly_singular);
+    EXPECT_LT(*outcome.rcond, 2 * u);
+    EXPECT_GE(*outcome.forward_error, 1.0);
+    EXPECT_LE(*outcome.forward_error, 100.0);  // 2 to 6, by the backward error
+    EXPECT_TRUE(solves(a, whole(x), b));
+    const RightHandSides<T> again = shard_rows(b, layout);
+    EXPECT_TRUE(solve(mesh, shard(a, layout), again, {}, Rcond::left_out).ok());
+  }
+}
+
+TYPED_TEST(Condition, UnitsOfUnknowns_CostNoDigits) {
+  using T = TypeParam;
+  constexpr double u = unit_roundoff<T>;
+  const SlabLayout layout({0, 8, 8, 17, 24}, 4);
+  const std::int64_t n = layout.size();
+  Mesh mesh = make_mesh(layout.ranks());
+  const DenseMatrix<T> a = in_other_units(dense<T>({.n = n, .seed = 3}), 3);
+  const DenseMatrix<T> b = right_hand_sides<T>(n, 1);
+  const RightHandSides<T> x = shard_rows(b, layout);
+  const Outcome outcome = solve(mesh, shard(a, layout), x);
+  ASSERT_TRUE(outcome.ok()) << outcome.message();
+  EXPECT_LT(*outcome.rcond, 2 * u);
+  EXPECT_GE(*outcome.forward_error, 2 * u);
+  EXPECT_LE(*outcome.forward_error, 1e4 * u);
+}
+
 }  // namespace
 }  // namespace shardsolve::testing

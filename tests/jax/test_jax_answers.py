@@ -1,5 +1,7 @@
 """Every function against NumPy, for all dtypes and many sizes."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +22,7 @@ from systems import (
 )
 
 import shardsolve
+from shardsolve import Status
 
 SIZES = (1, 2, 3, 5, 8, 17, 33, 64, 100)
 SOME_SIZES = (1, 33, 64)
@@ -162,7 +165,7 @@ def test_full_output_without_an_estimate_has_the_backward_error_alone(kept):
 def test_full_output_good_system_says_how_good(dtype):
     a, b = hermitian(40, dtype), sides(40, 2, dtype)
     x, info = shardsolve.solve(spread(a), b, assume_a="pos", full_output=True)
-    assert info.status is shardsolve.Status.OK
+    assert info.status is Status.OK
     assert info.pivot == -1
     assert info.message == ""
     # What it says is what can be measured, but for the rounding of the measurement.
@@ -170,6 +173,50 @@ def test_full_output_good_system_says_how_good(dtype):
     assert float(info.backward_error) / u == pytest.approx(solve_ratio(a, x, b), abs=1)
     rcond = 1 / np.linalg.cond(a, 1)
     assert 0.9 * rcond < float(info.rcond) < 4 * rcond
+
+
+def almost_singular(dtype):
+    """Definite; the sum of two unknowns is almost free. In units from 2^-24 to 2^24."""
+    a = np.eye(24, dtype=dtype)
+    a[3, -2] = a[-2, 3] = np.finfo(dtype).eps - 1
+    units = np.ldexp(1.0, 2 * np.arange(24) - 24).astype(a.real.dtype)
+    return a * units * units[:, None]
+
+
+@every_dtype
+def test_full_output_nearly_singular_matrix_has_an_answer_and_says_so(dtype):
+    a, b = almost_singular(dtype), sides(24, 2, dtype)
+    whole = functools.partial(shardsolve.solve, assume_a="pos", full_output=True)
+    for solve, place in ((whole, jnp.asarray), (whole, spread), (jax.jit(whole), spread)):
+        x, info = solve(place(a), b)
+        assert info.status is Status.NEARLY_SINGULAR and "none of its digits" in info.message
+        assert solves(a, x, b) and info.rcond < 2 * unit_roundoff(dtype)
+    assert solves(a, shardsolve.solve(a, b, assume_a="pos"), b)
+    assert whole(a, b, estimate_rcond=False)[1].status is Status.OK
+    # A condition number is no answer to doubt.
+    factor = shardsolve.cho_factor(a)
+    info = shardsolve.cho_solve(factor, b, full_output=True)[1]
+    assert shardsolve.cond(factor, 1) == 1 / info.rcond
+
+
+def test_full_output_of_a_batch_says_which_matrix_is_nearly_singular():
+    matrices = np.stack([hermitian(24), almost_singular("float64")])
+    b = sides(24)
+    solve = functools.partial(shardsolve.solve, assume_a="pos", full_output=True)
+    info = jax.jit(jax.vmap(solve, (0, None)))(matrices, b)[1]
+    assert info.status.tolist() == [Status.OK, Status.NEARLY_SINGULAR]
+    # Solutions of one matrix are judged together, by one estimate.
+    one = jax.vmap(functools.partial(shardsolve.cho_solve, full_output=True), (None, 0))
+    info = one(shardsolve.cho_factor(matrices[1]), np.stack([b, b]))[1]
+    assert np.all(info.status == Status.NEARLY_SINGULAR)
+
+
+@every_dtype
+def test_units_of_unknowns_cost_no_digits(dtype):
+    units = np.ldexp(1.0, 3 * np.arange(24) - 36).astype(np.finfo(dtype).dtype)
+    a = hermitian(24, dtype) * units * units[:, None]
+    info = shardsolve.solve(a, sides(24, None, dtype), assume_a="pos", full_output=True)[1]
+    assert info.rcond < 2 * unit_roundoff(dtype) and info.status is Status.OK
 
 
 def test_full_output_of_cho_solve_is_that_of_solve():

@@ -191,22 +191,6 @@ Outcome half_in_place(const programs::PublicCall& call, const CholeskyFactor<T>&
   });
 }
 
-/// The outcome has rcond and what it took to find it.
-template <Scalar T>
-Outcome estimate_condition(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
-  require_usable(factor);
-  const SlabLayout& layout = factor.layout();
-  const programs::PublicCall call{"condition_estimate", mesh, layout,
-                                  plan_cholesky_solve(layout, dtype_of<T>, 1), options};
-  return call.run([factor](mesh::Rank& rank) {
-    programs::require_reachable(rank, factor.slabs, "the factor");
-    Outcome outcome;
-    rank.report("condition", 0.0);
-    outcome.rcond = reciprocal_condition<T>(rank, part_of(factor, rank));
-    return outcome;
-  });
-}
-
 template <Scalar T>
 using SharedResidual = std::shared_ptr<InverseResidual<T>>;
 
@@ -319,8 +303,34 @@ double log_determinant(const CholeskyFactor<T>& factor) {
 }
 
 template <Scalar T>
+Outcome dense::cholesky::judge(Mesh& mesh, const CholeskyFactor<T>& factor,
+                               const std::optional<double>& backward_error,
+                               const RunOptions& options) {
+  cholesky::require_usable(factor);
+  const SlabLayout& layout = factor.layout();
+  const programs::PublicCall call{"condition_estimate", mesh, layout,
+                                  plan_cholesky_solve(layout, dtype_of<T>, 1), options};
+  return call.run([factor, backward_error](mesh::Rank& rank) {
+    programs::require_reachable(rank, factor.slabs, "the factor");
+    constexpr double u = unit_roundoff<T>;
+    Outcome outcome;
+    rank.report("condition", 0.0);
+    const auto part = cholesky::part_of(factor, rank);
+    outcome.rcond = cholesky::reciprocal_condition<T>(rank, part);
+    if (backward_error && *outcome.rcond < 2.0 * u) {
+      outcome.forward_error =
+          2.0 * std::max(*backward_error, u) / cholesky::scaled_reciprocal_condition<T>(rank, part);
+      if (!(*outcome.forward_error < 1.0)) {
+        outcome.status = Status::nearly_singular;
+      }
+    }
+    return outcome;
+  });
+}
+
+template <Scalar T>
 double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
-  const Outcome outcome = cholesky::estimate_condition(mesh, factor, options);
+  const Outcome outcome = cholesky::judge(mesh, factor, std::nullopt, options);
   return *outcome.rcond;  // NOLINT(bugprone-unchecked-optional-access): always there
 }
 
@@ -340,9 +350,11 @@ Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const Righ
   Outcome outcome = cholesky_solve(mesh, factor, b, options);
   programs::add_cost(outcome, factor.outcome);
   if (outcome.ok() && rcond == Rcond::estimated) {
-    const Outcome condition = cholesky::estimate_condition(mesh, factor, options);
-    outcome.rcond = condition.rcond;
-    programs::add_cost(outcome, condition);
+    const Outcome judged = cholesky::judge(mesh, factor, outcome.backward_error, options);
+    outcome.status = judged.status;
+    outcome.rcond = judged.rcond;
+    outcome.forward_error = judged.forward_error;
+    programs::add_cost(outcome, judged);
   }
   return outcome;
 }
@@ -356,6 +368,8 @@ Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const Righ
   template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);        \
   template double log_determinant(const CholeskyFactor<T>&);                               \
   template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);  \
+  template Outcome dense::cholesky::judge(Mesh&, const CholeskyFactor<T>&,                 \
+                                          const std::optional<double>&, const RunOptions&); \
   template Outcome dense::cholesky::solve(Mesh&, const ShardedMatrix<T>&,                  \
                                           const RightHandSides<T>&, const RunOptions&, Rcond);
 
