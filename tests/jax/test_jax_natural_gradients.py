@@ -398,6 +398,13 @@ def test_nan_is_named_and_no_exception_inside_of_jit(argument, words, solver):
         run(*given, full_output=False)
 
 
+def test_samples_that_are_equal_are_an_answer_with_any_shift():
+    o, f = np.eye(3, 5)[[0, 1, 1]], np.array([1.0, 2.0, 2.0])
+    x, info = natural.solve(o, f, 2e-16, center=False, scale=1.0, full_output=True)
+    assert info.status is shardsolve.Status.OK and 0 < info.rcond < 2e-16
+    assert np.allclose(x, [1, 2, 0, 0, 0], rtol=1e-6)
+
+
 def test_shift_that_was_not_enough_is_warned_of():
     o, f = single_precision()
     with (
