@@ -18,7 +18,7 @@ inline constexpr double solve_gate = 10.0;
 inline constexpr double factor_gate = 30.0;
 inline constexpr double inverse_gate = 30.0;
 
-/// Without AVX-512 the BLAS adds up fewer partial sums, and two matrices of the zoos miss their
+/// Without AVX-512 the BLAS adds up fewer partial sums, and other matrices of the zoos miss their
 /// gates: docs/design/decisions.md. True on such a CPU, so that tests can leave out these alone.
 inline bool has_short_vectors() { return __builtin_cpu_supports("avx512f") == 0; }
 

@@ -389,7 +389,8 @@ LapackLeastSquares<T> lapack_least_squares(const DenseMatrix<T>& a, const DenseM
     Symbols<T>::gelsd(&m, &n, &k, used.data(), &stride, both.data(), &rows, s.data(), &limit, &rank,
                       work.data(), &room, ints.data(), &info);
   }
-  LapackLeastSquares<T> found{DenseMatrix<T>(n, k), rank};
+  s.resize(static_cast<std::size_t>(std::min(m, n)));
+  LapackLeastSquares<T> found{DenseMatrix<T>(n, k), rank, std::move(s)};
   for (std::int64_t j = 0; j < k; ++j) {
     for (std::int64_t i = 0; i < n; ++i) {
       found.x(i, j) = both(i, j);

@@ -71,6 +71,7 @@ template <Scalar T>
 struct LapackLeastSquares {
   DenseMatrix<T> x;
   std::int64_t rank = 0;
+  std::vector<RealOf<T>> singular_values;
 };
 template <Scalar T>
 LapackLeastSquares<T> lapack_least_squares(const DenseMatrix<T>& a, const DenseMatrix<T>& b,
