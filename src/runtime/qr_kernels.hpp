@@ -20,10 +20,13 @@ namespace shardsolve::runtime {
 template <Scalar T>
 using WideOf = std::conditional_t<is_complex<T>, std::complex<double>, double>;
 
+/// Up to so many columns gram_factor() also looks at the square of what g differs from I by.
+inline constexpr std::int64_t max_squared_columns = 1024;
+
 /// What gram_factor() says of the Gram matrix that it was given.
 enum class GramVerdict : std::int64_t {
-  far = 0,     ///< further than 1/2 from I: another pass is needed after this one
-  near = 1,    ///< within 1/2 of I: this pass is the last
+  far = 0,     ///< of columns at length 1, not known to be near I: another pass is needed after this
+  near = 1,    ///< of columns at length 1, within 1/2 of I: this pass is the last
   broken = 2,  ///< no factor, also with the shift
 };
 
@@ -71,8 +74,8 @@ class QrKernels {
     }
   }
   /// g = r^H r: the upper triangle r, its diagonal real and positive, in place of that of g, with
-  /// zeros below. Where g is further than 1/2 from I in the Frobenius norm, and not positive
-  /// definite or a squared pivot is below 4 s, r is that of g + s I, s = shift * trace(g).
+  /// zeros below. Where g is not near, and not positive definite or a squared pivot is below 4 s, r
+  /// is that of g + s I, s = shift * trace(g).
   /// `verdict` receives a GramVerdict.
   void gram_factor(Queue& queue, double shift, OutWide g, std::int64_t* verdict) const {
     require(g.rows() == g.columns(), "gram factor");
@@ -81,8 +84,8 @@ class QrKernels {
                     .flops = multiply_add<T> / 6.0 * product(g.rows(), g.rows(), g.rows())},
                    shift, g, verdict);
   }
-  /// q = q r^-1 for the upper triangle r. `is_near`: r^H r is within 1/2 of I, so that products
-  /// with its inverse are as good.
+  /// q = q r^-1 for the upper triangle r. `is_near`: as gram_factor() says it of r^H r, so that
+  /// products with its inverse are as good.
   void divide(Queue& queue, InWide r, Out q, bool is_near = false) const {
     require(r.rows() == r.columns() && q.columns() == r.rows(), "divide");
     if (!q.empty()) {

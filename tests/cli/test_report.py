@@ -241,12 +241,16 @@ def test_error_estimate_holds_for_condition_1(command, tmp_path, scale):
     assert report["error_estimate"] >= 2 * report["backward_error"]
 
 
-def test_error_that_nothing_bounds_is_said_to_be_so(command, tmp_path):
+def test_error_that_leaves_no_digit_is_said_to_be_so(command, tmp_path):
     save(tmp_path / "A.npy", np.array([[1.0, 1.0], [1.0, np.nextafter(1.0, 2.0)]]))
     save(tmp_path / "b.npy", np.ones((2, 3)))
-    assert command(*JOBS["solve"], "--json").json()["error_estimate"] is None
+    report = command(*JOBS["solve"], "--json").json()
+    assert report["status"] == "nearly_singular"
+    assert 1 <= report["error_estimate"] == report["forward_error"]
     result = command(*JOBS["solve"], "--force")
-    assert "nothing bounds the relative error of x: no digit of it is certain" in result.out
+    assert "no digit of it is certain" in result.out
+    result = command("inverse", "A.npy", "-o", "X.npy")
+    assert "nothing bounds the relative error of the inverse: no digit of it" in result.out
 
 
 def test_quiet_prints_nothing_but_a_value(command, system):

@@ -43,8 +43,9 @@ def test_rule_and_empty_results_fit_the_row(call):
 SLAB = jax.ShapeDtypeStruct((4, 4), "float64")
 DIAGONAL = jax.ShapeDtypeStruct((4,), "float64")
 RECORD = jax.ShapeDtypeStruct((12,), "int32")
-GIVEN = (SLAB, DIAGONAL, RECORD)
-RESULTS = (jax.ShapeDtypeStruct((1,), "float64"), jax.ShapeDtypeStruct((5,), "int32"))
+ERROR = jax.ShapeDtypeStruct((1,), "float64")
+GIVEN = (SLAB, DIAGONAL, RECORD, ERROR)
+RESULTS = (ERROR, jax.ShapeDtypeStruct((5,), "int32"))
 ATTRIBUTES = {"call": "cholesky_condition", "n": np.int64(4), "ranks": np.int64(1)}
 
 
@@ -62,15 +63,15 @@ def test_call_by_hand_that_fits_its_row_is_made():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"given": GIVEN[:2]}, "2 operands, where 3 belong"),
-        ({"given": (*GIVEN, SLAB)}, "4 operands, where 3 belong"),
-        ({"given": (DIAGONAL, SLAB, RECORD)}, r"slab of cholesky_condition .* \(4\), where"),
-        ({"given": (SLAB, RECORD, DIAGONAL)}, "diagonal of cholesky_condition has"),
+        ({"given": GIVEN[:3]}, "3 operands, where 4 belong"),
+        ({"given": (*GIVEN, SLAB)}, "5 operands, where 4 belong"),
+        ({"given": (DIAGONAL, SLAB, *GIVEN[2:])}, r"slab of cholesky_condition .* \(4\), where"),
+        ({"given": (SLAB, RECORD, DIAGONAL, ERROR)}, "diagonal of cholesky_condition has"),
         (
-            {"given": (SLAB, jax.ShapeDtypeStruct((4,), "float32"), RECORD)},
+            {"given": (SLAB, jax.ShapeDtypeStruct((4,), "float32"), *GIVEN[2:])},
             "diagonal of cholesky_condition has",
         ),
-        ({"results": RESULTS[:1]}, "3 operands and 1 results, where 3 and 2 belong"),
+        ({"results": RESULTS[:1]}, "4 operands and 1 results, where 4 and 2 belong"),
         ({"results": RESULTS[::-1]}, "rcond of cholesky_condition has"),
         ({"attributes": {**ATTRIBUTES, "call": "cholesky"}}, "there is no call cholesky"),
         ({"attributes": {**ATTRIBUTES, "tile": np.int64(3)}}, "4 attributes; call, n, ranks"),

@@ -86,8 +86,12 @@ class EmulatedQrKernels final : public runtime::QrKernels<T> {
     std::vector<std::int64_t> infos(2);
     const typename Small::GramChoice choice{
         .sums = sums.data(), .numbers = numbers.data(), .infos = infos.data(), .blocks = 1};
-    Small::begin_gram(nullptr, shift, elements(g), elements(plain.view()), elements(shifted.view()),
-                      choice);
+    Small::compare_gram(nullptr, elements(g), elements(plain.view()));
+    const auto square =
+        reference::matmul(reference::Op::none, plain, reference::Op::none, plain);
+    shifted = square;
+    Small::begin_gram(nullptr, shift, elements(g), elements(shifted.view()), 1.0 / 16,
+                      elements(plain.view()), elements(shifted.view()), choice);
     infos = {factor_plainly<Wide>(plain.view()), factor_plainly<Wide>(shifted.view())};
     const typename Small::GramChoice found{
         .sums = sums.data(), .numbers = numbers.data(), .infos = infos.data(), .blocks = 1};

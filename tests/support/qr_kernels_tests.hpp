@@ -175,9 +175,19 @@ TYPED_TEST_P(QrKernelsTest, GramFactor_SaysHowFarFromTheIdentityItsMatrixIs) {
   EXPECT_NEAR(std::abs(g(0, 1)), 0.25, 1e-15);
   EXPECT_NEAR(std::real(g(1, 1)), std::sqrt(1 - 0.0625), 1e-15) << "the last pass has no shift";
   g = DenseMatrix<Wide>::identity(3);
-  g(0, 1) = 0.36;  // twice, in both triangles: 0.51 in all
+  g(0, 1) = 0.43;  // its square is there twice: 0.26 in all
   EXPECT_EQ(judged(g, 1e-6), GramVerdict::far);
   EXPECT_NEAR(std::real(g(0, 0)), 1.0, 1e-15) << "definite enough: no shift";
+  for (const auto& [between, verdict] :
+       {std::pair{0.41, GramVerdict::near}, {0.43, GramVerdict::far}}) {
+    g = DenseMatrix<Wide>::identity(3);  // of columns whose lengths are 8, 1, and 1/4
+    g(0, 0) = 64.0;
+    g(2, 2) = 1.0 / 16;
+    g(0, 2) = 2.0 * between;
+    EXPECT_EQ(judged(g, 1e-6), verdict);
+    EXPECT_NEAR(std::real(g(0, 0)), 8.0, 1e-14);
+    EXPECT_NEAR(std::real(g(2, 2)), std::sqrt(1 - between * between) / 4, 1e-15);
+  }
   g = DenseMatrix<Wide>(2, 2);
   g(0, 0) = g(0, 1) = g(1, 1) = 1.0;  // singular
   EXPECT_EQ(judged(g, 0.5), GramVerdict::far);

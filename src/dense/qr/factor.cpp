@@ -4,9 +4,10 @@
 //   G = r^H r          on the first rank
 //   Q = Q r^-1, R = r R
 //
-// The pass whose incoming G was within 1/2 of I is the last: rounding of that one alone is left. So
-// no estimate of the condition number chooses the method; the Gram matrix does, which is needed
-// anyway. A G that is not definite, or nearly so, is shifted (T. Fukaya, R. Kannan, Y. Nakatsukasa,
+// The pass whose incoming G, of columns at length 1, was within 1/2 of I is the last: rounding of
+// that one alone is left. So no estimate of the condition number chooses the method; the Gram
+// matrix does, which is needed anyway. Random matrices with many more rows need no other pass. A G
+// that is not definite, or nearly so, is shifted (T. Fukaya, R. Kannan, Y. Nakatsukasa,
 // Y. Yamamoto, Y. Yanagisawa, SIAM J. Sci. Comput. 42 (2020) A477): the next one is better by a
 // factor of the shift. Where rounding fills the null space that ends for any matrix. It does not
 // for columns of ones: then reflections of what there is, slab by slab (TSQR; J. Demmel,

@@ -47,9 +47,12 @@ struct SmallQrDeviceKernels {
     std::int64_t* infos;  ///< of the blocks of `plain`, then of those of `shifted`
     std::int64_t blocks;  ///< of either
   };
-  /// The upper triangles of `plain` = g and `shifted` = g + s I, with zeros below.
-  static void begin_gram(cudaStream_t stream, double shift, Out g, Out plain, Out shifted,
-                         const GramChoice& choice);
+  /// What g differs from I by, of columns at length 1, from its upper triangle.
+  static void compare_gram(cudaStream_t stream, Out g, Out difference);
+  /// Whether the sum of the squares of that, or of its square, is below `least`; and the upper
+  /// triangles of `plain` = g and `shifted` = g + s I, with zeros below.
+  static void begin_gram(cudaStream_t stream, double shift, Out g, Out difference, double least,
+                         Out plain, Out shifted, const GramChoice& choice);
   /// g = the one of both factors that counts, and the verdict.
   static void choose_factor(cudaStream_t stream, Out plain, Out shifted, const GramChoice& choice,
                             Out g, std::int64_t* verdict);

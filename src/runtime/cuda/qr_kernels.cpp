@@ -194,9 +194,16 @@ void CudaQrKernels<T>::do_gram_factor(Queue& queue, const WorkInfo& info, double
       .numbers = sums + 2 * n,
       .infos = reinterpret_cast<std::int64_t*>(sums + 2 * n + 2),
       .blocks = blocks};
+  cuda.launch({.name = info.name},
+              [&] { OwnSmall<T>::compare_gram(cuda.stream(), elements(g), elements(plain)); });
+  const bool is_squared = n <= max_squared_columns;
+  if (is_squared) {
+    wide_.gemm(queue, Op::none, Op::none, Wide{1}, plain, plain, Wide{0}, shifted);
+  }
   cuda.launch({.name = info.name}, [&] {
-    OwnSmall<T>::begin_gram(cuda.stream(), shift, elements(g), elements(plain), elements(shifted),
-                            choice);
+    OwnSmall<T>::begin_gram(cuda.stream(), shift, elements(g),
+                            elements(is_squared ? shifted : plain), is_squared ? 1.0 / 16 : 0.25,
+                            elements(plain), elements(shifted), choice);
   });
   factor(cuda, plain, scratch, choice.infos);
   factor(cuda, shifted, scratch, choice.infos + blocks);

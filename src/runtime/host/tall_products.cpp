@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "runtime/host/blas.hpp"
+#include "runtime/host/conjugate.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,16 +48,39 @@ void accumulate(MatrixView<const T> source, MatrixView<WideOf<T>> target) {
   }
 }
 
+/// The sum of the squares of a Hermitian matrix's entries, from its upper triangle.
 template <Scalar W>
-double distance_from_identity(MatrixView<const W> g) {
+double squares_of(MatrixView<const W> a) {
   double sum = 0.0;
-  for (std::int64_t j = 0; j < g.columns(); ++j) {
+  for (std::int64_t j = 0; j < a.columns(); ++j) {
     for (std::int64_t i = 0; i < j; ++i) {
-      sum += 2.0 * std::norm(g(i, j));
+      sum += 2.0 * std::norm(a(i, j));
     }
-    sum += std::norm(g(j, j) - W{1});
+    sum += std::norm(a(j, j));
   }
-  return std::sqrt(sum);
+  return sum;
+}
+
+/// Whether the Gram matrix of the same columns at length 1 is within 1/2 of I: E in the Frobenius
+/// norm, or E E in that norm within 1/4, which is closer to the 2-norm.
+template <Scalar W>
+bool is_near_identity(MatrixView<const W> g) {
+  const std::int64_t n = g.columns();
+  std::vector<W> memory(static_cast<std::size_t>(2 * n * n));
+  const MatrixView<W> e(memory.data(), n, n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < j; ++i) {
+      e(i, j) = g(i, j) / std::sqrt(std::real(g(i, i)) * std::real(g(j, j)));
+      e(j, i) = conjugate(e(i, j));
+    }
+  }
+  const double squares = squares_of<W>(e);
+  if (n > max_squared_columns || squares < 0.25 || !(squares < 0.25 * static_cast<double>(n))) {
+    return squares < 0.25;
+  }
+  const MatrixView<W> square(memory.data() + n * n, n, n);
+  Blas<W>::herk(Triangle::upper, Op::none, 1.0, e, 0.0, square);
+  return squares_of<W>(square) < 1.0 / 16.0;
 }
 
 /// The factor of g + s I over `into`, false if there is none.
@@ -151,7 +175,7 @@ GramVerdict gram_factor(double shift, MatrixView<W> g) {
   }
   std::vector<W> memory(static_cast<std::size_t>(n * n));
   const MatrixView<W> r(memory.data(), n, n);
-  const bool near = distance_from_identity<W>(g) < 0.5;
+  const bool near = is_near_identity<W>(g);
   bool found = factor<W>(g, 0.0, r);
   if (!near) {
     double trace = 0.0;

@@ -14,22 +14,33 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 template <class E>
-__global__ void __launch_bounds__(qr::threads) measure_columns(DeviceMatrix<E> g, double* sums) {
+__global__ void __launch_bounds__(qr::threads)
+    compare_columns(DeviceMatrix<E> g, DeviceMatrix<E> difference) {
+  const std::int64_t j = blockIdx.x;
+  for (std::int64_t i = threadIdx.x; i < g.rows; i += qr::threads) {
+    const E entry = i < j ? g(i, j) : conjugate(g(j, i));
+    const double inverse = 1 / sqrt(real(g(i, i)) * real(g(j, j)));
+    difference(i, j) = i == j ? from_real<E>(0) : scaled(entry, inverse);
+  }
+}
+
+template <class E>
+__global__ void __launch_bounds__(qr::threads)
+    measure_columns(DeviceMatrix<E> g, DeviceMatrix<E> difference, double* sums) {
   const std::int64_t j = blockIdx.x;
   double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < j; i += qr::threads) {
-    sum += 2 * square(g(i, j));
+  for (std::int64_t i = threadIdx.x; i < g.rows; i += qr::threads) {
+    sum += square(difference(i, j));
   }
   sum = qr::block_sum(sum);
   if (threadIdx.x == 0) {
-    const double diagonal = real(g(j, j));
-    sums[2 * j] = sum + (diagonal - 1) * (diagonal - 1);
-    sums[2 * j + 1] = diagonal;
+    sums[2 * j] = sum;
+    sums[2 * j + 1] = real(g(j, j));
   }
 }
 
 __global__ void __launch_bounds__(qr::threads)
-    settle_shift(double shift, std::int64_t n, const double* sums, double* numbers) {
+    settle_shift(double shift, double least, std::int64_t n, const double* sums, double* numbers) {
   double distance = 0;
   double trace = 0;
   for (std::int64_t j = threadIdx.x; j < n; j += qr::threads) {
@@ -39,7 +50,7 @@ __global__ void __launch_bounds__(qr::threads)
   distance = qr::block_sum(distance);
   trace = qr::block_sum(trace);
   if (threadIdx.x == 0) {
-    numbers[0] = sqrt(distance) < 0.5 ? 1 : 0;
+    numbers[0] = distance < least ? 1 : 0;
     numbers[1] = shift * trace;
   }
 }
@@ -94,11 +105,19 @@ __global__ void __launch_bounds__(qr::threads)
 }  // namespace
 
 template <class E>
-void SmallQrDeviceKernels<E>::begin_gram(cudaStream_t stream, double shift, Out g, Out plain,
-                                         Out shifted, const GramChoice& choice) {
+void SmallQrDeviceKernels<E>::compare_gram(cudaStream_t stream, Out g, Out difference) {
+  launch(stream, &compare_columns<E>, g.columns(), Block{dim3(qr::threads)}, device(g),
+         device(difference));
+}
+
+template <class E>
+void SmallQrDeviceKernels<E>::begin_gram(cudaStream_t stream, double shift, Out g, Out difference,
+                                         double least, Out plain, Out shifted,
+                                         const GramChoice& choice) {
   const Block block{dim3(qr::threads)};
-  launch(stream, &measure_columns<E>, g.columns(), block, device(g), choice.sums);
-  launch(stream, &settle_shift, 1, block, shift, g.columns(),
+  launch(stream, &measure_columns<E>, g.columns(), block, device(g), device(difference),
+         choice.sums);
+  launch(stream, &settle_shift, 1, block, shift, least, g.columns(),
          static_cast<const double*>(choice.sums), choice.numbers);
   launch(stream, &copy_both<E>, g.columns(), block, device(g),
          static_cast<const double*>(choice.numbers), device(plain), device(shifted));
@@ -116,8 +135,9 @@ void SmallQrDeviceKernels<E>::choose_factor(cudaStream_t stream, Out plain, Out 
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                                 \
-  template void SmallQrDeviceKernels<E>::begin_gram(cudaStream_t, double, Out, Out, Out,          \
-                                                    const GramChoice&);                           \
+  template void SmallQrDeviceKernels<E>::compare_gram(cudaStream_t, Out, Out);                    \
+  template void SmallQrDeviceKernels<E>::begin_gram(cudaStream_t, double, Out, Out, double, Out,  \
+                                                    Out, const GramChoice&);                      \
   template void SmallQrDeviceKernels<E>::choose_factor(cudaStream_t, Out, Out, const GramChoice&, \
                                                        Out, std::int64_t*);
 
