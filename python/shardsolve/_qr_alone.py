@@ -1,7 +1,7 @@
 """QR factors on a device that is alone: by XLA's routine, judged as the library judges its own.
 
 Where a has not many more rows than columns Householder's method costs less than what is made for
-rows over devices; on a GPU also where it has few columns. What is not fine, or not in the middle of
+rows over devices; on a GPU also where it has few numbers. What is not fine, or not in the middle of
 the range, is left to the library.
 """
 
@@ -20,8 +20,9 @@ from shardsolve._svd_alone import is_orthonormal, looked_at, no_complaint
 ANY_ROWS = 2**31 - 1
 # On one core of a Xeon 1000 x 100 took 0.4 times LAPACK's time, 300 x 300 1.3 times.
 TALL = 4
-# On an H100 2^20 x 256 took 0.9 times XLA's time, 2^20 x 64 1.2 times, 4096 x 4096 27 times.
-TALL_ON_GPU, MANY_COLUMNS_ON_GPU = 16, 256
+# On an H200 2^20 x 256 took 0.28 times XLA's time, 2^20 x 8 0.12 times, 16384 x 64 half of it, 4096 x
+# 128 1.4 times, 16384 x 16 1.4 times, 4096 x 4096 27 times.
+TALL_ON_GPU, MANY_NUMBERS_ON_GPU = 16, 2**20
 
 
 def find_on_cpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
@@ -33,7 +34,7 @@ def find_on_cpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
 def find_on_gpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
     """The same."""
     m, n = a.shape
-    is_tall = m >= TALL_ON_GPU * n and n >= MANY_COLUMNS_ON_GPU
+    is_tall = m >= TALL_ON_GPU * n and m * n >= MANY_NUMBERS_ON_GPU
     return usual(a) if is_tall else _find(usual, a, vectors)
 
 

@@ -124,7 +124,7 @@ MISTAKES = (
     Mistake(
         "rows of L are not in their final order",
         FACTOR,
-        "kernels_.swap_rows(rank_.update(), first, places_.data() + first, l21.rows(), l21);",
+        "from[i] = moved[at(from[i])];",
         "",
         RAW_FACTOR,
     ),

@@ -104,6 +104,14 @@ class LuKernels {
     }
   }
 
+  /// Row i of the target is row rows[i] of the source.
+  void choose_rows(Queue& queue, In source, const std::int64_t* rows, Out target) const {
+    require(source.columns() == target.columns(), "choose rows");
+    if (!target.empty()) {
+      do_choose_rows(queue, {.name = "choose rows"}, source, rows, target);
+    }
+  }
+
   /// Column j of the target is column columns[j] of the source.
   void order_columns(Queue& queue, In source, const std::int64_t* columns, Out target) const {
     require(source.rows() == target.rows(), "order columns");
@@ -180,6 +188,8 @@ class LuKernels {
   virtual void do_transpose(Queue& queue, const WorkInfo& info, In source, Out target) const = 0;
   virtual void do_choose_columns(Queue& queue, const WorkInfo& info, In source,
                                  const std::int64_t* columns, Out target) const = 0;
+  virtual void do_choose_rows(Queue& queue, const WorkInfo& info, In source,
+                              const std::int64_t* rows, Out target) const = 0;
   virtual void do_order_columns(Queue& queue, const WorkInfo& info, In source,
                                 const std::int64_t* columns, Out target) const = 0;
   virtual void do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,

@@ -91,6 +91,15 @@ class GpuLuKernels final : public runtime::LuKernels<T> {
                              target_there.view());
     fetch(target_there);
   }
+  void do_choose_rows(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
+                      const std::int64_t* rows, Out target) const override {
+    OnGpu source_there(*gpu_, source);
+    OnGpu rows_there(*gpu_, list(rows, target.rows()));
+    OnGpu target_there(*gpu_, target);
+    kernels().choose_rows(gpu_->queue(), source_there.view(), rows_there.view().data(),
+                          target_there.view());
+    fetch(target_there);
+  }
   void do_order_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
                         const std::int64_t* columns, Out target) const override {
     OnGpu source_there(*gpu_, source);

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <iterator>
 #include <ostream>
 #include <stop_token>
 #include <string>
@@ -78,10 +79,12 @@ TEST_P(ProcessMesh, EveryProtocol_GivesTheBitsOfOneProcess) {
 
 TEST_P(ProcessMesh, CallThatFailsInOneProcess_IsTheSameErrorInAll) {
   ASSERT_TRUE(works());
-  for (const Fault fault : {Fault::refused, Fault::failed}) {
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      const std::int64_t calls = on_.faults(rank).calls(rank);
-      for (const std::int64_t call : sample(calls, 3, 5 * rank)) {
+  const std::vector<Fault> faults{Fault::refused, Fault::failed};
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const std::int64_t calls = on_.faults(rank).calls(rank);
+    for (const std::int64_t call : sample(calls, 3, 5 * rank)) {
+      for (const std::int64_t which : sample(std::ssize(faults), 1, call + rank)) {
+        const Fault fault = faults[static_cast<std::size_t>(which)];
         SCOPED_TRACE(fmt::format("call {} on rank {} is {}", call, rank, name(fault)));
         on_.faults(rank).strike_call(rank, call, fault);
         EXPECT_TRUE(all_threw(run(), on_.faults(rank).planted()));
@@ -120,14 +123,14 @@ TEST_P(ProcessMesh, MessageThatComesLate_ChangesNoBit) {
   ASSERT_TRUE(works());
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     const std::int64_t data = on_.messages(rank).data_messages();
-    for (const std::int64_t message : sample(data, 3, 7 * rank)) {
+    for (const std::int64_t message : sample(data, 2, 7 * rank)) {
       SCOPED_TRACE(fmt::format("message {} of rank {} is late", message, rank));
       on_.messages(rank).strike(comm::Transport::Channel::data, message, MessageFault::delayed,
                                 milliseconds(30));
       ASSERT_TRUE(agrees(on_, job_, expected_));
       on_.messages(rank).clear();
     }
-    for (const std::int64_t note : {0, 1, 2, 5}) {
+    for (const std::int64_t note : sample(6, 2, rank)) {
       SCOPED_TRACE(fmt::format("note {} of rank {} is late", note, rank));
       on_.messages(rank).strike(comm::Transport::Channel::control, note, MessageFault::delayed,
                                 milliseconds(30));

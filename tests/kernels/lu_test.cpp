@@ -113,6 +113,10 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
                          const std::int64_t* columns, Out target) const override {
     Own::choose_columns(nullptr, elements(source), columns, elements(target));
   }
+  void do_choose_rows(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
+                      const std::int64_t* rows, Out target) const override {
+    Own::choose_rows(nullptr, elements(source), rows, elements(target));
+  }
   void do_order_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
                         const std::int64_t* columns, Out target) const override {
     Own::order_columns(nullptr, elements(source), columns, elements(target));

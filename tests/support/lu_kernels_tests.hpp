@@ -398,6 +398,25 @@ TYPED_TEST_P(LuKernelsTest, TransposeAndChooseColumns_MoveNumbersAlone) {
   }
 }
 
+TYPED_TEST_P(LuKernelsTest, ChooseRows_MovesNumbersAlone) {
+  using T = typename TypeParam::Dtype;
+  const DenseMatrix<T> a = right_hand_sides<T>(40, 7);  // more columns than a block has
+  std::vector<std::int64_t> rows(300);                  // more rows, too
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = static_cast<std::int64_t>(7 * i % 40);
+  }
+  Embedded<T> chosen(DenseMatrix<T>(300, 7));
+  this->kernels_.choose_rows(this->queue_, a.view(), rows.data(), chosen.view());
+  this->finish();
+  EXPECT_TRUE(chosen.frame_intact());
+  const DenseMatrix<T> value = chosen.value();
+  for (std::int64_t j = 0; j < 7; ++j) {
+    for (std::int64_t i = 0; i < 300; ++i) {
+      EXPECT_EQ(value(i, j), a(rows[static_cast<std::size_t>(i)], j));
+    }
+  }
+}
+
 TYPED_TEST_P(LuKernelsTest, OrderColumns_MovesNumbersAlone) {
   using T = typename TypeParam::Dtype;
   const DenseMatrix<T> a = right_hand_sides<T>(300, 37);
@@ -487,7 +506,7 @@ REGISTER_TYPED_TEST_SUITE_P(
     Panel_WithPivotsAtTheEndsOfTheRange_StaysInRange, Panel_WithWhatIsNoNumber_SaysWhere,
     SwapRows_InTurn_IsWhatItSays, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve,
     Multiply_WhereSumsCancel_KeepsTwiceThePrecision, SumsOfRowsAndErrorsByComponents_AreAsDefined,
-    TransposeAndChooseColumns_MoveNumbersAlone, OrderColumns_MovesNumbersAlone,
+    TransposeAndChooseColumns_MoveNumbersAlone, ChooseRows_MovesNumbersAlone, OrderColumns_MovesNumbersAlone,
     EliminateAbove_OfAnyShape_SolvesAndSubtracts, UpperMax_LooksAtUAlone,
     ShapesThatDoNotFit_AreABug);
 

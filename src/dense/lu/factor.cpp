@@ -84,6 +84,7 @@ class Factorisation {
       result.outcome = overflow();
       return result;
     }
+    order_ = rank_.fetch(rank_.update(), places_.data(), layout_.size());
     order_rows_of_l();
     finish(result);
     return result;
@@ -177,26 +178,70 @@ class Factorisation {
     kernels_.eliminate(queue, panel(step), a);
   }
 
-  /// The loop is over, and nothing of it is left to do on this rank.
+  /// The loop is over, and nothing of it is left to do on this rank. Below each panel of this rank
+  /// all swaps that came after it are one exchange of rows.
   void order_rows_of_l() {
     rank_.report("order", 0.0);
-    for (Step step = layout_.next_owned(rank_.index(), Step(0)); step < end();
-         step = layout_.next_owned(rank_.index(), step + 1)) {
-      const std::int64_t first = layout_.eliminated(step + 1);
-      const LocalRange columns = layout_.columns(step);
-      const MatrixView<T> l21 =
-          slab_.block(first, columns.begin.value(), layout_.size() - first, columns.size());
-      kernels_.swap_rows(rank_.update(), first, places_.data() + first, l21.rows(), l21);
-      const MatrixView<const T> column = slab_.columns_from(columns.begin.value(), columns.size());
-      kernels_.upper_max(rank_.update(), layout_.eliminated(step), column,
-                         largest_.data() + columns.begin.value());
+    const auto n = static_cast<std::size_t>(layout_.size());
+    const MatrixView<T> memory = rank_.workspace<T>(largest_own_part(), 1);
+    // Row i ends with what is in row from[i] before these swaps; `moved`: likewise of one step.
+    std::vector<std::int64_t> from(n);
+    std::iota(from.begin(), from.end(), 0);
+    std::vector<std::int64_t> moved = from;
+    for (std::int64_t turn = layout_.steps(); turn-- > 0;) {
+      const Step step(turn);
+      const std::int64_t first = layout_.eliminated(step);
+      const std::int64_t below = layout_.eliminated(step + 1);
+      if (owns(step)) {
+        exchange_rows(step, {from.begin() + below, from.end()}, memory);
+      }
+      for (std::int64_t i = first; i < below; ++i) {
+        std::swap(moved[at(i)], moved[at(order_[at(i)])]);
+      }
+      for (std::size_t i = at(first); i < n; ++i) {
+        from[i] = moved[at(from[i])];
+      }
+      for (std::int64_t i = first; i < below; ++i) {
+        moved[at(i)] = i;
+        moved[at(order_[at(i)])] = order_[at(i)];
+      }
     }
   }
+  /// `from`: where each row below the panel comes from.
+  void exchange_rows(Step step, std::vector<std::int64_t> from, MatrixView<T> memory) {
+    const std::int64_t first = layout_.eliminated(step + 1);
+    const LocalRange columns = layout_.columns(step);
+    kernels_.upper_max(rank_.update(), layout_.eliminated(step),
+                       slab_.columns_from(columns.begin.value(), columns.size()),
+                       largest_.data() + columns.begin.value());
+    if (from.empty()) {
+      return;
+    }
+    for (std::int64_t& row : from) {
+      row -= first;
+    }
+    const auto rows = std::ssize(from);
+    const MatrixView<T> l21 = slab_.block(first, columns.begin.value(), rows, columns.size());
+    const MatrixView<T> ordered(memory.data(), rows, columns.size());
+    exchanges_.push_back(std::move(from));
+    rank_.update().copy(places_.data(), exchanges_.back().data(),
+                        exchanges_.back().size() * sizeof(std::int64_t));
+    kernels_.choose_rows(rank_.update(), l21, places_.data(), ordered);
+    rank_.kernels<T>().copy(rank_.update(), ordered, l21);
+  }
+  /// Elements of the largest part of L below a panel of this rank.
+  std::int64_t largest_own_part() const {
+    std::int64_t largest = 0;
+    for (Step step = layout_.next_owned(rank_.index(), Step(0)); step < end();
+         step = layout_.next_owned(rank_.index(), step + 1)) {
+      largest = std::max(largest, (height(step) - width(step)) * width(step));
+    }
+    return largest;
+  }
+  static std::size_t at(std::int64_t row) { return static_cast<std::size_t>(row); }
 
   void finish(Factored<T>& result) {
     const std::vector<T> diagonal = programs::gather_rows(rank_, layout_, diagonal_of_u());
-    const std::vector<std::int64_t> places =
-        rank_.fetch(rank_.update(), places_.data(), layout_.size());
     const std::vector<double> columns =
         rank_.fetch(rank_.update(), largest_.data(), slab_.columns());
     double mine = 0.0;
@@ -208,11 +253,11 @@ class Factorisation {
       result.outcome.status = Status::overflow;
       return;
     }
-    result.rows.resize(places.size());
+    result.rows.resize(order_.size());
     std::iota(result.rows.begin(), result.rows.end(), 0);
     bool odd = is_odd_order();
-    for (std::size_t place = 0; place < places.size(); ++place) {
-      const auto other = static_cast<std::size_t>(places[place]);
+    for (std::size_t place = 0; place < order_.size(); ++place) {
+      const std::size_t other = at(order_[place]);
       std::swap(result.rows[place], result.rows[other]);
       odd = odd != (place != other);
     }
@@ -304,7 +349,9 @@ class Factorisation {
   const runtime::LuKernels<T>& kernels_;
   programs::StepFlags flags_;
   programs::MessageRing<T> panels_;
-  MatrixView<std::int64_t> places_;  // of all steps
+  MatrixView<std::int64_t> places_;  // of all steps; then of an exchange
+  std::vector<std::int64_t> order_;  // the same, on the host
+  std::vector<std::vector<std::int64_t>> exchanges_;  // on their way to the device
   MatrixView<double> largest_;       // of each column of U
   runtime::Event& packed_;           // the owner's panel is ready to be sent
   // The next own column block has all its updates but the last. Two events, for even and odd steps:

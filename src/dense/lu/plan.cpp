@@ -27,12 +27,13 @@ Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
   const auto n = static_cast<double>(layout.size());
   const std::int64_t element = element_size(dtype);
   plan.matrix_bytes *= 2;  // A and its factor
-  // Three panels with their places. The check of the input, which is over by then, takes a few
-  // vectors, and sums of rows of all ranks.
+  // Three panels with their places, and one that is put in order. The check of the input, which is
+  // over by then, takes a few vectors, and sums of rows of all ranks.
   const std::int64_t columns = std::min(plan.tile, layout.size());
   const std::int64_t panel =
       element * columns * layout.size() + 8 * columns + 2 * programs::header_bytes;
-  plan.workspace_bytes = 3 * panel + programs::small_change(layout, 1) + 8 * layout.size() +
+  plan.workspace_bytes = 3 * panel + element * columns * (layout.size() - columns) +
+                         programs::small_change(layout, 1) + 8 * layout.size() +
                          8 * layout.max_width() * (layout.ranks() + 2) +
                          element * (layout.size() + layout.max_width());
   plan.flops = programs::multiply_add(dtype) * n * n * n / 3.0;

@@ -15,7 +15,8 @@
 //   by rows      b1 = op(t11)^-1 b1, to all ranks
 //                b -= op(row block of L or U) b1                  each rank its own rows
 //
-// What the next step needs is computed first, the rest while the next step is under way.
+// What the next step needs is computed first, the rest while the next step is under way. A rank that
+// is alone sends nothing, not even to itself: its host would wait for that longer than for the work.
 
 #include "dense/lu/triangular_solve.hpp"
 
@@ -24,6 +25,8 @@
 #include "programs/message_ring.hpp"
 #include "programs/step_flags.hpp"
 #include "runtime/lu_kernels.hpp"
+
+#include <shardsolve/error.hpp>
 
 #include <algorithm>
 #include <complex>
@@ -81,6 +84,17 @@ class Sweep {
   MatrixView<const T> factor(Places rows, LocalRange columns) const {
     return slab_.block(rows.begin, columns.begin.value(), rows.end - rows.begin, columns.size());
   }
+  bool is_alone() const { return rank_.count() == 1; }
+  /// Now and then, where no message does: whether the call is to go on.
+  void look_up(std::int64_t turn) {
+    constexpr std::int64_t turns = 16;
+    if (turn % turns == turns - 1) {
+      rank_.finish(rank_.update());
+      if (rank_.stop_requested()) {
+        throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
+      }
+    }
+  }
   void solve_tile(std::int64_t turn, Op op) {
     kernels_.solve_tile(rank_.update(), triangle_, op,
                         factor(places(turn), layout_.columns(at(turn))), rows_of_b(turn));
@@ -121,11 +135,15 @@ class ByColumns : Sweep<T> {
     base_.fill(rank_.update(), T{0}, z_);
     for (std::int64_t turn = 0; turn < steps_; ++turn) {
       rank_.set_step(turn);
-      // At most three steps ahead. This also says that the slot's last sums have been sent.
-      gathered_[slot(turn)]->synchronize(sites::sums_ahead);
-      rank_.leave_if_failed();
-      send_sums(turn);
-      if (owns(turn - 1)) {
+      if (this->is_alone()) {
+        this->look_up(turn);
+      } else {
+        // At most three steps ahead. This also says that the slot's last sums have been sent.
+        gathered_[slot(turn)]->synchronize(sites::sums_ahead);
+        rank_.leave_if_failed();
+        send_sums(turn);
+      }
+      if (!this->is_alone() && owns(turn - 1)) {
         eliminate(turn - 1, beyond(turn));
       }
       if (owns(turn)) {
@@ -178,10 +196,12 @@ class ByColumns : Sweep<T> {
     rank_.transfer().record(*gathered_[slot(turn)]);
   }
 
-  /// b1 = t11^-1 (b1 - the sums, in rank order), then z for the rows of the next step.
+  /// b1 = t11^-1 (b1 - the sums, in rank order), then z for the rows of the next step, or of all.
   void solve(std::int64_t turn) {
     const MatrixView<T> b1 = this->rows_of_b(turn);
-    rank_.update().wait(*gathered_[slot(turn)], sites::sums_gathered);
+    if (!this->is_alone()) {
+      rank_.update().wait(*gathered_[slot(turn)], sites::sums_gathered);
+    }
     for (std::int64_t r = 0; r < rank_.count(); ++r) {
       const MatrixView<T> sums =
           r == rank_.index() ? z_rows(places(turn)) : piece(incoming_[slot(turn)], turn, r);
@@ -190,7 +210,7 @@ class ByColumns : Sweep<T> {
     rank_.update().record(*used_[slot(turn)]);
     this->solve_tile(turn, Op::none);
     if (turn + 1 < steps_) {
-      eliminate(turn, places(turn + 1));
+      eliminate(turn, this->is_alone() ? beyond(turn) : places(turn + 1));
     }
   }
 
@@ -223,6 +243,10 @@ class ByRows : Sweep<T> {
   /// b = op(t)^-1 b: U, upwards, or L, downwards.
   void run(Triangle triangle, Op op, MatrixView<T> b) {
     this->begin(triangle, triangle == Triangle::upper, b);
+    if (this->is_alone()) {
+      run_alone(op);
+      return;
+    }
     for (std::int64_t turn = 0; turn < steps_ && flags_.may_enqueue(sent_); ++turn) {
       rank_.set_step(turn);
       messages_.await_done(sent_, sites::rows_used);
@@ -239,7 +263,7 @@ class ByRows : Sweep<T> {
       }
       rank_.update().wait(messages_.arrived(sent_), sites::rows_arrived);
       if (owns(turn + 1)) {
-        substitute(turn, sent_, op, layout_.columns(this->at(turn + 1)));
+        substitute(turn, x1(turn, sent_), op, layout_.columns(this->at(turn + 1)));
       }
       ++sent_;
     }
@@ -257,6 +281,23 @@ class ByRows : Sweep<T> {
   using Sweep<T>::base_;
   using Sweep<T>::owns;
   using Sweep<T>::size;
+
+  void run_alone(Op op) {
+    for (std::int64_t turn = 0; turn < steps_; ++turn) {
+      rank_.set_step(turn);
+      this->look_up(turn);
+      this->solve_tile(turn, op);
+      substitute(turn, this->rows_of_b(turn), op, behind(turn));
+    }
+  }
+
+  /// Own rows that come after those of a step.
+  LocalRange behind(std::int64_t turn) const {
+    if (upwards_) {
+      return {layout_.eliminated(rank_.index(), this->at(turn) + 1), LocalIndex(b_.rows())};
+    }
+    return {LocalIndex(0), layout_.eliminated(rank_.index(), this->at(turn))};
+  }
 
   /// The solved rows of a step, which travel as this message.
   MatrixView<T> x1(std::int64_t turn, std::int64_t message) const {
@@ -278,20 +319,14 @@ class ByRows : Sweep<T> {
   /// have it.
   void substitute_rest(std::int64_t turn, Op op) {
     const std::int64_t message = sent_ - 1;
-    if (upwards_) {
-      const LocalIndex first = layout_.eliminated(rank_.index(), this->at(turn + 1) + 1);
-      substitute(turn, message, op, {first, LocalIndex(b_.rows())});
-    } else {
-      substitute(turn, message, op,
-                 {LocalIndex(0), layout_.eliminated(rank_.index(), this->at(turn + 1))});
-    }
+    substitute(turn, x1(turn, message), op, behind(turn + 1));
     rank_.update().record(messages_.done(message));
   }
 
   /// b -= op(rows of the step in these columns) b1.
-  void substitute(std::int64_t turn, std::int64_t message, Op op, LocalRange columns) {
-    base_.gemm(rank_.update(), op, Op::none, T{-1}, this->factor(this->places(turn), columns),
-               x1(turn, message), T{1},
+  void substitute(std::int64_t turn, MatrixView<const T> b1, Op op, LocalRange columns) {
+    base_.gemm(rank_.update(), op, Op::none, T{-1}, this->factor(this->places(turn), columns), b1,
+               T{1},
                b_.block(columns.begin.value(), 0, columns.size(), b_.columns()));
   }
 

@@ -40,6 +40,7 @@ struct LuDeviceKernels {
   static void transpose(cudaStream_t stream, In source, Out target);
   static void choose_columns(cudaStream_t stream, In source, const std::int64_t* columns,
                              Out target);
+  static void choose_rows(cudaStream_t stream, In source, const std::int64_t* rows, Out target);
   static void order_columns(cudaStream_t stream, In source, const std::int64_t* columns,
                             Out target);
 

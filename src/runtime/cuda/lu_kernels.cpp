@@ -158,6 +158,15 @@ void CudaLuKernels<T>::do_choose_columns(Queue& queue, const WorkInfo& info, In 
 }
 
 template <Scalar T>
+void CudaLuKernels<T>::do_choose_rows(Queue& queue, const WorkInfo& info, In source,
+                                      const std::int64_t* rows, Out target) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    OwnLu<T>::choose_rows(cuda.stream(), elements(source), rows, elements(target));
+  });
+}
+
+template <Scalar T>
 void CudaLuKernels<T>::do_order_columns(Queue& queue, const WorkInfo& info, In source,
                                         const std::int64_t* columns, Out target) const {
   CudaQueue& cuda = as_cuda(queue);

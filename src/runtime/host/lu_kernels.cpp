@@ -104,6 +104,18 @@ void HostLuKernels<T>::do_choose_columns(Queue& queue, const WorkInfo& info, In 
 }
 
 template <Scalar T>
+void HostLuKernels<T>::do_choose_rows(Queue& queue, const WorkInfo& info, In source,
+                                      const std::int64_t* rows, Out target) const {
+  launch(queue, info, {source, Operand(rows, target.rows())}, {target}, [=] {
+    for (std::int64_t j = 0; j < target.columns(); ++j) {
+      for (std::int64_t i = 0; i < target.rows(); ++i) {
+        target(i, j) = source(rows[i], j);
+      }
+    }
+  });
+}
+
+template <Scalar T>
 void HostLuKernels<T>::do_order_columns(Queue& queue, const WorkInfo& info, In source,
                                         const std::int64_t* columns, Out target) const {
   launch(queue, info, {source, Operand(columns, target.columns())}, {target}, [=] {

@@ -25,6 +25,8 @@ class HostLuKernels : public LuKernels<T> {
   void do_transpose(Queue& queue, const WorkInfo& info, In source, Out target) const override;
   void do_choose_columns(Queue& queue, const WorkInfo& info, In source, const std::int64_t* columns,
                          Out target) const override;
+  void do_choose_rows(Queue& queue, const WorkInfo& info, In source, const std::int64_t* rows,
+                      Out target) const override;
   void do_order_columns(Queue& queue, const WorkInfo& info, In source, const std::int64_t* columns,
                         Out target) const override;
   void do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,

@@ -116,6 +116,25 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/// A block has `threads` rows of some columns.
+template <class E>
+__global__ void __launch_bounds__(threads)
+    choose_lines(DeviceMatrix<const E> source, const std::int64_t* rows, DeviceMatrix<E> target,
+                 std::int64_t blocks_of_column) {
+  const std::int64_t i = blockIdx.x % blocks_of_column * threads + threadIdx.x;
+  const std::int64_t first = blockIdx.x / blocks_of_column * together;
+  if (i >= target.rows) {
+    return;
+  }
+  const std::int64_t from = rows[i];
+#pragma unroll
+  for (int c = 0; c < together; ++c) {
+    if (first + c < target.columns) {
+      target(i, first + c) = source(from, first + c);
+    }
+  }
+}
+
 /// A block has `threads` rows of one column.
 template <class E>
 __global__ void __launch_bounds__(threads)
@@ -179,6 +198,14 @@ void LuDeviceKernels<E>::choose_columns(cudaStream_t stream, In source, const st
 }
 
 template <class E>
+void LuDeviceKernels<E>::choose_rows(cudaStream_t stream, In source, const std::int64_t* rows,
+                                     Out target) {
+  const std::int64_t blocks_of_column = divide_up(target.rows(), threads);
+  launch(stream, &choose_lines<E>, blocks_of_column * divide_up(target.columns(), together),
+         {dim3(threads)}, device(source), rows, device(target), blocks_of_column);
+}
+
+template <class E>
 void LuDeviceKernels<E>::order_columns(cudaStream_t stream, In source, const std::int64_t* columns,
                                        Out target) {
   const std::int64_t blocks_of_column = divide_up(target.rows(), threads);
@@ -197,6 +224,7 @@ void LuDeviceKernels<E>::transpose(cudaStream_t stream, In source, Out target) {
   template void LuDeviceKernels<E>::swap_rows(cudaStream_t, std::int64_t, const std::int64_t*,  \
                                               std::int64_t, Out, void*);                        \
   template void LuDeviceKernels<E>::choose_columns(cudaStream_t, In, const std::int64_t*, Out); \
+  template void LuDeviceKernels<E>::choose_rows(cudaStream_t, In, const std::int64_t*, Out);    \
   template void LuDeviceKernels<E>::order_columns(cudaStream_t, In, const std::int64_t*, Out);  \
   template void LuDeviceKernels<E>::transpose(cudaStream_t, In, Out);
 
