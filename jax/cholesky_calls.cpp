@@ -145,8 +145,8 @@ void condition(Task& task) {
   const Verdict verdict = judge_with_factor(task, at["record"], [&](const FactorRecord& record) {
     const auto factor = adopt<T>(task, record, at["slab"], at["diagonal"]);
     const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
-      return dense::cholesky::judge(
-          mesh, factor, error < 0 ? std::nullopt : std::optional(double{error}), run);
+      return dense::cholesky::judge(mesh, factor,
+                                    error < 0 ? std::nullopt : std::optional(double{error}), run);
     });
     rcond = number<T>(outcome.rcond);
     return outcome;

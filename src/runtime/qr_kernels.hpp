@@ -25,8 +25,8 @@ inline constexpr std::int64_t max_squared_columns = 1024;
 
 /// What gram_factor() says of the Gram matrix that it was given.
 enum class GramVerdict : std::int64_t {
-  far = 0,     ///< of columns at length 1, not known to be near I: another pass is needed after this
-  near = 1,    ///< of columns at length 1, within 1/2 of I: this pass is the last
+  far = 0,   ///< of columns at length 1, not known to be near I: another pass is needed after this
+  near = 1,  ///< of columns at length 1, within 1/2 of I: this pass is the last
   broken = 2,  ///< no factor, also with the shift
 };
 

@@ -87,8 +87,7 @@ class EmulatedQrKernels final : public runtime::QrKernels<T> {
     const typename Small::GramChoice choice{
         .sums = sums.data(), .numbers = numbers.data(), .infos = infos.data(), .blocks = 1};
     Small::compare_gram(nullptr, elements(g), elements(plain.view()));
-    const auto square =
-        reference::matmul(reference::Op::none, plain, reference::Op::none, plain);
+    const auto square = reference::matmul(reference::Op::none, plain, reference::Op::none, plain);
     shifted = square;
     Small::begin_gram(nullptr, shift, elements(g), elements(shifted.view()), 1.0 / 16,
                       elements(plain.view()), elements(shifted.view()), choice);

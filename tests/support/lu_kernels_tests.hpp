@@ -239,9 +239,10 @@ TYPED_TEST_P(LuKernelsTest, SwapRows_InTurn_IsWhatItSays) {
 /// U12 by itself: a solve, not a product with an inverse, which would bring in cond(L).
 TYPED_TEST_P(LuKernelsTest, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve) {
   using T = typename TypeParam::Dtype;
-  for (const std::int64_t n : {1, 33, 100}) {
+  for (const auto& [n, columns] :
+       {std::pair<std::int64_t, std::int64_t>{1, 3}, {33, 70}, {100, 3}, {127, 20}}) {
     const DenseMatrix<T> tile = lu_zoo<T>(std::max<std::int64_t>(n, 2))[2].a;
-    const DenseMatrix<T> b = right_hand_sides<T>(n, 3);
+    const DenseMatrix<T> b = right_hand_sides<T>(n, columns);
     for (const Triangle triangle : {Triangle::lower, Triangle::upper}) {
       for (const Op op : {Op::none, Op::transpose, Op::conjugate_transpose}) {
         DenseMatrix<T> t(n, n);
@@ -262,7 +263,7 @@ TYPED_TEST_P(LuKernelsTest, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve) {
             reference::matmul(which, t, reference::Op::none, DenseMatrix<T>::identity(n));
         // Row by row, as triangular solves are.
         const DenseMatrix<T> value = x.value();
-        for (std::int64_t c = 0; c < 3; ++c) {
+        for (std::int64_t c = 0; c < columns; ++c) {
           for (std::int64_t i = 0; i < n; ++i) {
             reference::Wide<T> residual = reference::widen(b(i, c));
             reference::WideReal<T> size = std::abs(reference::widen(b(i, c)));
@@ -506,8 +507,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     Panel_WithPivotsAtTheEndsOfTheRange_StaysInRange, Panel_WithWhatIsNoNumber_SaysWhere,
     SwapRows_InTurn_IsWhatItSays, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve,
     Multiply_WhereSumsCancel_KeepsTwiceThePrecision, SumsOfRowsAndErrorsByComponents_AreAsDefined,
-    TransposeAndChooseColumns_MoveNumbersAlone, ChooseRows_MovesNumbersAlone, OrderColumns_MovesNumbersAlone,
-    EliminateAbove_OfAnyShape_SolvesAndSubtracts, UpperMax_LooksAtUAlone,
-    ShapesThatDoNotFit_AreABug);
+    TransposeAndChooseColumns_MoveNumbersAlone, ChooseRows_MovesNumbersAlone,
+    OrderColumns_MovesNumbersAlone, EliminateAbove_OfAnyShape_SolvesAndSubtracts,
+    UpperMax_LooksAtUAlone, ShapesThatDoNotFit_AreABug);
 
 }  // namespace shardsolve::testing

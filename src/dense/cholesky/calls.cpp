@@ -359,18 +359,18 @@ Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const Righ
   return outcome;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&);  \
-  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,      \
-                                  const RunOptions&);                                      \
-  template Outcome cholesky_half(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>, Half, \
-                                 const RunOptions&);                                       \
-  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);        \
-  template double log_determinant(const CholeskyFactor<T>&);                               \
-  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);  \
-  template Outcome dense::cholesky::judge(Mesh&, const CholeskyFactor<T>&,                 \
+#define SHARDSOLVE_INSTANTIATE(T)                                                           \
+  template CholeskyFactor<T> cholesky_factor(Mesh&, ShardedMatrix<T>, const RunOptions&);   \
+  template Outcome cholesky_solve(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>,       \
+                                  const RunOptions&);                                       \
+  template Outcome cholesky_half(Mesh&, const CholeskyFactor<T>&, RightHandSides<T>, Half,  \
+                                 const RunOptions&);                                        \
+  template Outcome cholesky_inverse(Mesh&, CholeskyFactor<T>&&, const RunOptions&);         \
+  template double log_determinant(const CholeskyFactor<T>&);                                \
+  template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);   \
+  template Outcome dense::cholesky::judge(Mesh&, const CholeskyFactor<T>&,                  \
                                           const std::optional<double>&, const RunOptions&); \
-  template Outcome dense::cholesky::solve(Mesh&, const ShardedMatrix<T>&,                  \
+  template Outcome dense::cholesky::solve(Mesh&, const ShardedMatrix<T>&,                   \
                                           const RightHandSides<T>&, const RunOptions&, Rcond);
 
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)

@@ -60,7 +60,7 @@ double scaled_reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor
   return std::isfinite(condition) ? 1.0 / condition : 0.0;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                           \
+#define SHARDSOLVE_INSTANTIATE(T)                                          \
   template double reciprocal_condition(mesh::Rank&, const FactorPart<T>&); \
   template double scaled_reciprocal_condition(mesh::Rank&, const FactorPart<T>&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)

@@ -349,11 +349,11 @@ class Factorisation {
   const runtime::LuKernels<T>& kernels_;
   programs::StepFlags flags_;
   programs::MessageRing<T> panels_;
-  MatrixView<std::int64_t> places_;  // of all steps; then of an exchange
-  std::vector<std::int64_t> order_;  // the same, on the host
+  MatrixView<std::int64_t> places_;                   // of all steps; then of an exchange
+  std::vector<std::int64_t> order_;                   // the same, on the host
   std::vector<std::vector<std::int64_t>> exchanges_;  // on their way to the device
-  MatrixView<double> largest_;       // of each column of U
-  runtime::Event& packed_;           // the owner's panel is ready to be sent
+  MatrixView<double> largest_;                        // of each column of U
+  runtime::Event& packed_;                            // the owner's panel is ready to be sent
   // The next own column block has all its updates but the last. Two events, for even and odd steps:
   // the update queue may have gone one step further.
   std::array<runtime::Event*, 2> column_ready_;

@@ -15,8 +15,9 @@
 //   by rows      b1 = op(t11)^-1 b1, to all ranks
 //                b -= op(row block of L or U) b1                  each rank its own rows
 //
-// What the next step needs is computed first, the rest while the next step is under way. A rank that
-// is alone sends nothing, not even to itself: its host would wait for that longer than for the work.
+// What the next step needs is computed first, the rest while the next step is under way. A rank
+// that is alone sends nothing, not even to itself: its host would wait for that longer than for the
+// work.
 
 #include "dense/lu/triangular_solve.hpp"
 
@@ -326,8 +327,7 @@ class ByRows : Sweep<T> {
   /// b -= op(rows of the step in these columns) b1.
   void substitute(std::int64_t turn, MatrixView<const T> b1, Op op, LocalRange columns) {
     base_.gemm(rank_.update(), op, Op::none, T{-1}, this->factor(this->places(turn), columns), b1,
-               T{1},
-               b_.block(columns.begin.value(), 0, columns.size(), b_.columns()));
+               T{1}, b_.block(columns.begin.value(), 0, columns.size(), b_.columns()));
   }
 
   programs::StepFlags flags_;
