@@ -125,10 +125,24 @@ ROWS = [
     Row(TWO, devices=2),
     Row("two devices, sums of all", devices=2, exchange="psum"),
     Row(
-        "NCCL's tree, 16 channels",
+        "NCCL's tree",
         beside=TWO,
         devices=2,
-        environment={"NCCL_ALGO": "Tree", "NCCL_MIN_NCHANNELS": "16"},
+        environment={"NCCL_ALGO": "Tree"},
+        platform="gpu",
+    ),
+    Row(
+        "16 channels of NCCL",
+        beside=TWO,
+        devices=2,
+        environment={"NCCL_MIN_NCHANNELS": "16"},
+        platform="gpu",
+    ),
+    Row(
+        "NCCL's low latency protocol",
+        beside=TWO,
+        devices=2,
+        environment={"NCCL_PROTO": "LL"},
         platform="gpu",
     ),
 ]
