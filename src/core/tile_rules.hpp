@@ -36,11 +36,12 @@ constexpr std::int64_t gpu_tile(std::int64_t n, std::int64_t ranks) {
 }
 
 /// Of an LU factorisation: the panel is a chain of pivots, whatever its width, and what is not
-/// products in a step is in proportion to the width. Measured on an H100: docs/design/lu.md.
+/// products in a step is in proportion to the width. Measured on an H100, of one GPU on an H200:
+/// docs/design/lu.md.
 constexpr std::int64_t gpu_lu_tile(std::int64_t n, std::int64_t ranks) {
   constexpr std::int64_t step = 64;
   const std::int64_t width = (n + ranks - 1) / ranks;
-  const std::int64_t tile = n >= 4096 ? 512 : 256;
+  const std::int64_t tile = n >= (ranks == 1 ? 12288 : 4096) ? 512 : 256;
   return std::max(std::min(tile, (width + step - 1) / step * step), step);
 }
 

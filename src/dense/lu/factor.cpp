@@ -34,6 +34,7 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <utility>
 
 namespace shardsolve::dense::lu {
@@ -183,7 +184,9 @@ class Factorisation {
   void order_rows_of_l() {
     rank_.report("order", 0.0);
     const auto n = static_cast<std::size_t>(layout_.size());
-    const MatrixView<T> memory = rank_.workspace<T>(largest_own_part(), 1);
+    const Exchanges memory{rank_.host_workspace<std::int64_t>(exchanges_at_once * layout_.size()),
+                           rank_.workspace<T>(largest_own_part(), 1)};
+    std::int64_t exchanges = 0;
     // Row i ends with what is in row from[i] before these swaps; `moved`: likewise of one step.
     std::vector<std::int64_t> from(n);
     std::iota(from.begin(), from.end(), 0);
@@ -193,7 +196,7 @@ class Factorisation {
       const std::int64_t first = layout_.eliminated(step);
       const std::int64_t below = layout_.eliminated(step + 1);
       if (owns(step)) {
-        exchange_rows(step, {from.begin() + below, from.end()}, memory);
+        exchange_rows(step, std::span(from).subspan(at(below)), memory, exchanges++);
       }
       for (std::int64_t i = first; i < below; ++i) {
         std::swap(moved[at(i)], moved[at(order_[at(i)])]);
@@ -207,8 +210,16 @@ class Factorisation {
       }
     }
   }
-  /// `from`: where each row below the panel comes from.
-  void exchange_rows(Step step, std::vector<std::int64_t> from, MatrixView<T> memory) {
+  /// Memory of the call: rows on their way to the device, and a part of L.
+  struct Exchanges {
+    std::int64_t* rows;
+    MatrixView<T> ordered;
+  };
+  static constexpr std::int64_t exchanges_at_once = 16;
+
+  /// `from`: where each row below the panel comes from; `number`: of exchanges before this one.
+  void exchange_rows(Step step, std::span<const std::int64_t> from, const Exchanges& memory,
+                     std::int64_t number) {
     const std::int64_t first = layout_.eliminated(step + 1);
     const LocalRange columns = layout_.columns(step);
     kernels_.upper_max(rank_.update(), layout_.eliminated(step),
@@ -217,15 +228,17 @@ class Factorisation {
     if (from.empty()) {
       return;
     }
-    for (std::int64_t& row : from) {
-      row -= first;
+    const std::int64_t slot = number % exchanges_at_once;
+    if (number > 0 && slot == 0) {
+      rank_.finish(rank_.update());  // the rows of before may go
     }
-    const auto rows = std::ssize(from);
-    const MatrixView<T> l21 = slab_.block(first, columns.begin.value(), rows, columns.size());
-    const MatrixView<T> ordered(memory.data(), rows, columns.size());
-    exchanges_.push_back(std::move(from));
-    rank_.update().copy(places_.data(), exchanges_.back().data(),
-                        exchanges_.back().size() * sizeof(std::int64_t));
+    std::int64_t* const rows = memory.rows + slot * layout_.size();
+    std::transform(from.begin(), from.end(), rows,
+                   [first](std::int64_t row) { return row - first; });
+    const auto count = std::ssize(from);
+    const MatrixView<T> l21 = slab_.block(first, columns.begin.value(), count, columns.size());
+    const MatrixView<T> ordered(memory.ordered.data(), count, columns.size());
+    rank_.update().copy(places_.data(), rows, from.size_bytes());
     kernels_.choose_rows(rank_.update(), l21, places_.data(), ordered);
     rank_.kernels<T>().copy(rank_.update(), ordered, l21);
   }
@@ -349,11 +362,10 @@ class Factorisation {
   const runtime::LuKernels<T>& kernels_;
   programs::StepFlags flags_;
   programs::MessageRing<T> panels_;
-  MatrixView<std::int64_t> places_;                   // of all steps; then of an exchange
-  std::vector<std::int64_t> order_;                   // the same, on the host
-  std::vector<std::vector<std::int64_t>> exchanges_;  // on their way to the device
-  MatrixView<double> largest_;                        // of each column of U
-  runtime::Event& packed_;                            // the owner's panel is ready to be sent
+  MatrixView<std::int64_t> places_;  // of all steps; then of an exchange
+  std::vector<std::int64_t> order_;  // the same, on the host
+  MatrixView<double> largest_;       // of each column of U
+  runtime::Event& packed_;           // the owner's panel is ready to be sent
   // The next own column block has all its updates but the last. Two events, for even and odd steps:
   // the update queue may have gone one step further.
   std::array<runtime::Event*, 2> column_ready_;
