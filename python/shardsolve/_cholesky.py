@@ -509,14 +509,10 @@ def _info_of(record: jax.Array, log_determinant: jax.Array) -> Info:
     return Info(record[..., :VERDICT_WORDS], unknown, unknown)
 
 
-def _judge(
-    factor: Factor, error: jax.Array, cut: Cut | None
-) -> tuple[jax.Array, jax.Array]:
+def _judge(factor: Factor, error: jax.Array, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
     """Reciprocal condition number, the verdict on an x of this backward error (1,)."""
     frozen, error = lax.stop_gradient((factor, error))
-    rcond, verdict = _calls.condition(cut)(
-        frozen._slab, frozen._diagonal, frozen._record, error
-    )
+    rcond, verdict = _calls.condition(cut)(frozen._slab, frozen._diagonal, frozen._record, error)
     return rcond[0], verdict
 
 

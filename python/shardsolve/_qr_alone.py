@@ -20,8 +20,8 @@ from shardsolve._svd_alone import is_orthonormal, looked_at, no_complaint
 ANY_ROWS = 2**31 - 1
 # On one core of a Xeon 1000 x 100 took 0.4 times LAPACK's time, 300 x 300 1.3 times.
 TALL = 4
-# On an H200 2^20 x 256 took 0.28 times XLA's time, 2^20 x 8 0.12 times, 16384 x 64 half of it, 4096 x
-# 128 1.4 times, 16384 x 16 1.4 times, 4096 x 4096 27 times.
+# On an H200 2^20 x 256 took 0.28 times XLA's time, 2^20 x 8 0.12 times, 16384 x 64 half of it,
+# 4096 x 128 and 16384 x 16 1.4 times; on an H100 4096 x 4096 27 times.
 TALL_ON_GPU, MANY_NUMBERS_ON_GPU = 16, 2**20
 
 
