@@ -18,6 +18,7 @@
 #include "support/qr_zoo.hpp"
 #include "support/rank_program.hpp"
 #include "support/sharded_problem.hpp"
+#include "support/singular_values.hpp"
 #include "support/thrown.hpp"
 
 #include <shardsolve/qr.hpp>
@@ -372,17 +373,6 @@ std::vector<std::pair<const char*, LeastSquares<T>>> lstsq_by_both_ways(Mesh& me
   const dense::qr::Request request{.by_singular_values = true, .rcond = default_rcond(a)};
   return {{"as it is chosen", lstsq(mesh, rows, sides)},
           {"by polar factors", dense::qr::lstsq_by_polar(mesh, rows, sides, request, {})}};
-}
-
-/// The largest |s_i - exact_i|, in units of u times the largest.
-template <Scalar T, class Values>
-double off_by(const Values& s, const std::vector<reference::WideReal<T>>& exact) {
-  double worst = 0.0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    const auto rest = std::abs(static_cast<reference::WideReal<T>>(s[i]) - exact[i]);
-    worst = std::max(worst, static_cast<double>(exact[0] > 0 ? rest / exact[0] : rest));
-  }
-  return worst / unit_roundoff<T>;
 }
 
 TYPED_TEST(QrFamily, Lstsq_OfEveryMatrix_IsNumPys) {

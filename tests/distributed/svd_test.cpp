@@ -15,6 +15,7 @@
 #include "support/matrix_zoo.hpp"
 #include "support/qr_zoo.hpp"
 #include "support/sharded_problem.hpp"
+#include "support/singular_values.hpp"
 #include "support/thrown.hpp"
 
 #include <shardsolve/svd.hpp>
@@ -78,18 +79,6 @@ double residual_ratio(const DenseMatrix<T>& a, const Triple<T>& found, double no
   }
   const double of = norm > 0 ? norm : 1.0;
   return static_cast<double>(std::sqrt(sum) / of) / unit_roundoff<T>;
-}
-
-/// How far `values` are from the oracle's, in u ||A||.
-template <Scalar T>
-double distance(const std::vector<RealOf<T>>& values,
-                const std::vector<reference::WideReal<T>>& exact) {
-  double worst = 0.0;
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    const auto rest = std::abs(static_cast<reference::WideReal<T>>(values[i]) - exact[i]);
-    worst = std::max(worst, static_cast<double>(exact[0] > 0 ? rest / exact[0] : rest));
-  }
-  return worst / unit_roundoff<T>;
 }
 
 /// LAPACK's, of A with columns or rows of zeros to be square.
@@ -163,7 +152,7 @@ void expect_as_good_as_lapack(const DenseMatrix<T>& a, const SvdCut& cut) {
   ASSERT_TRUE(alone.outcome.ok()) << alone.outcome.message();
   const Peer<T> peer(a);
   for (const auto& values : {made.values, alone.values}) {
-    const double off = distance<T>(values, oracle.s);
+    const double off = off_by<T>(values, oracle.s);
     EXPECT_TRUE(off <= 10.0 + 0.5 * static_cast<double>(least)) << off;
   }
   const Triple<T> found{whole(u), made.values, whole(v)};
