@@ -72,9 +72,9 @@ std::vector<Result> results_of(const Options& options, const SvdProblem& problem
 }
 
 /// That of the call, with U and V.
-Plan plan_of(const Options& options, const SvdProblem& problem) {
+Plan plan_of(const Options& options, const SvdProblem& problem, Memory memory) {
   const Dtype dtype = problem.a.dtype();
-  Plan plan = plan_svd(problem.of_rows, dtype, problem.a.columns, options.singular_vectors);
+  Plan plan = plan_svd(problem.of_rows, dtype, problem.a.columns, options.singular_vectors, memory);
   if (options.singular_vectors) {
     plan.matrix_bytes += element_size(dtype) * problem.count *
                          (problem.of_rows.max_width() + problem.of_columns.max_width());
@@ -185,7 +185,7 @@ int run_svd(Workplace& workplace, ProgressDisplay& progress) {
   report.rows = problem.rows;
   report.results = results_of(options, problem);
   require_distinct_files(workplace, report.results);
-  workplace.require_memory({plan_of(options, problem)},
+  workplace.require_memory({plan_of(options, problem, workplace.mesh().memory())},
                            fmt::format("finding singular values of '{}'", problem.a.path()));
   with_dtype(report.dtype, [&]<class T>() { run_svd_on<T>(workplace, problem, report); });
   if (has_answer(report.outcome)) {

@@ -3,6 +3,7 @@
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/export.hpp>
+#include <shardsolve/mesh.hpp>
 #include <shardsolve/slab_layout.hpp>
 
 #include <cstdint>
@@ -67,9 +68,9 @@ SHARDSOLVE_EXPORT Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vec
 
 /// svd of as many columns, or svdvals; the layout is that of the rows. Square matrices are taken to
 /// be cut evenly, in tiles of the same size. What the call keeps between its steps is in the
-/// workspace.
+/// workspace. `memory`: of the mesh, as a few CPU ranks leave the work to the first one.
 SHARDSOLVE_EXPORT Plan plan_svd(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
-                                bool vectors);
+                                bool vectors, Memory memory = Memory::device);
 /// polar, likewise.
 SHARDSOLVE_EXPORT Plan plan_polar(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
 

@@ -5,7 +5,8 @@ from mistakes.mistake import Mistake
 SQUARE = "SvdFamily/float64.OfEverySquareMatrix*"
 
 POLAR_FACTOR = "src/dense/svd/polar_factor.cpp"
-CALLS = "src/dense/svd/calls.cpp"
+BY_POLAR = "src/dense/svd/by_polar.cpp"
+ON_FIRST_RANK = "src/dense/svd/on_first_rank.cpp"
 
 MISTAKES = (
     # The iteration.
@@ -56,16 +57,38 @@ MISTAKES = (
     ),
     Mistake(
         "eigenvectors that are taken as they are",
-        CALLS,
+        BY_POLAR,
         "static_cast<Real>(1.0 / lengths[i]),",
         "Real{1},",
         "SvdFamily/complex128.OfEveryTallOrWide*",
     ),
     Mistake(
         "singular values that rounding has made negative",
-        CALLS,
+        BY_POLAR,
         "std::ldexp(std::abs(eigenvalue(i)), -exponent())",
         "std::ldexp(eigenvalue(i), -exponent())",
+        SQUARE,
+    ),
+    # LAPACK's on the first rank.
+    Mistake(
+        "phases that are not turned back",
+        ON_FIRST_RANK,
+        "qr::conjugate(phase);",
+        "phase;",
+        "SvdFamily/complex128.OfEverySquareMatrix*",
+    ),
+    Mistake(
+        "columns of R whose scales are left in it",
+        ON_FIRST_RANK,
+        "qr::undo_scales<Wide>(rank, factored.r, factored.exponents, r);",
+        "rank.kernels<Wide>().copy(rank.update(), factored.r, r);",
+        "SvdFamily/float64.OfEveryTallOrWide*",
+    ),
+    Mistake(
+        "A^H for A where it is square",
+        ON_FIRST_RANK,
+        "const MatrixView<T> all = adjoint_of<T>(rank, adjoint);",
+        "const MatrixView<T> all = adjoint;",
         SQUARE,
     ),
 )

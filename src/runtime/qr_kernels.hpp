@@ -108,14 +108,17 @@ class QrKernels {
                  a, r);
     }
   }
-  /// a = u diag(s) vh, s descending; square, `a` is overwritten. `info` receives 0, or not if that
-  /// did not converge.
+  /// a = u diag(s) vh, s descending; square, `a` is overwritten. `u` and `vh` may both be empty:
+  /// then it is `s` alone. `info` receives 0, or not if that did not converge.
   void singular_values(Queue& queue, OutWide a, double* s, OutWide u, OutWide vh,
                        std::int64_t* info) const {
-    require(a.rows() == a.columns() && same_shape(a, u) && same_shape(a, vh), "singular values");
+    const bool with_vectors = !u.empty() || !vh.empty();
+    require(a.rows() == a.columns() && (!with_vectors || (same_shape(a, u) && same_shape(a, vh))),
+            "singular values");
     do_singular_values(queue,
                        {.name = "singular values",
-                        .flops = 10.0 * multiply_add<T> * product(a.rows(), a.rows(), a.rows())},
+                        .flops = (with_vectors ? 10.0 : 4.0 / 3.0) * multiply_add<T> *
+                                 product(a.rows(), a.rows(), a.rows())},
                        a, s, u, vh, info);
   }
   /// Of column j: target[2 j] = max_i |a_ij| and target[2 j + 1] = sum_i (|a_ij| / max)^2. NaN if

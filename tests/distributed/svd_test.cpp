@@ -2,6 +2,7 @@
 
 #include "reference/svd.hpp"
 
+#include "dense/svd/by_polar.hpp"
 #include "dense/svd/weights.hpp"
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
@@ -32,7 +33,9 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::testing::singular {
@@ -133,24 +136,43 @@ std::vector<SvdCut> cuts(std::int64_t m, std::int64_t n) {
           {"one_empty", SlabLayout({0, m / 2, m / 2, m - 1, m}, 5), SlabLayout::even(n, 4, 2)}};
 }
 
+/// The calls, and by polar factors where they take LAPACK.
+enum class Way : std::uint8_t { called, polar };
+
+/// U, S, V^H and S alone.
 template <Scalar T>
-void expect_as_good_as_lapack(const DenseMatrix<T>& a, const SvdCut& cut) {
+std::pair<SingularValues<T>, SingularValues<T>> decompose(Way way, Mesh& mesh,
+                                                          const RowBlocks<T>& a,
+                                                          const RowBlocks<T>& u,
+                                                          const RowBlocks<T>& v) {
+  using dense::svd::svd_by_polar;
+  using dense::svd::Wanted;
+  if (way == Way::called) {
+    return {svd(mesh, a, u, v), svdvals(mesh, a)};
+  }
+  const bool wide = a.layout().size() < a.columns();
+  return {svd_by_polar<T>({"svd", mesh, a, v.layout(), Wanted::vectors, {}},
+                          {.u = wide ? v : u, .v = wide ? u : v, .vh = nullptr}),
+          svd_by_polar<T>({"svdvals", mesh, a, v.layout(), Wanted::values, {}}, {})};
+}
+
+template <Scalar T>
+void expect_as_good_as_lapack(const DenseMatrix<T>& a, const SvdCut& cut, Way way,
+                              const Peer<T>& peer, const reference::Svd<T>& oracle) {
+  SCOPED_TRACE(way == Way::called ? "as called" : "by polar factors");
   const std::int64_t least = std::min(a.rows(), a.columns());
-  const auto oracle = reference::svd(a.rows() < a.columns() ? adjoint(a) : a);
   const auto norm = static_cast<double>(oracle.s[0]);
   Mesh mesh = make_mesh(cut.rows.ranks());
   const RowBlocks<T> blocks = shard_rows(a, cut.rows);
   const RowBlocks<T> u = shard_rows(DenseMatrix<T>(a.rows(), least), cut.rows);
   const RowBlocks<T> v = shard_rows(DenseMatrix<T>(a.columns(), least), cut.columns);
-  const SingularValues<T> made = svd(mesh, blocks, u, v);
+  const auto [made, alone] = decompose(way, mesh, blocks, u, v);
   ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
+  ASSERT_TRUE(alone.outcome.ok()) << alone.outcome.message();
   EXPECT_TRUE(same_bits(whole(blocks), a));
   ASSERT_EQ(std::ssize(made.values), least);
   EXPECT_TRUE(std::is_sorted(made.values.rbegin(), made.values.rend()));
   EXPECT_TRUE(made.values.back() >= 0);
-  const SingularValues<T> alone = svdvals(mesh, blocks);
-  ASSERT_TRUE(alone.outcome.ok()) << alone.outcome.message();
-  const Peer<T> peer(a);
   for (const auto& values : {made.values, alone.values}) {
     const double off = off_by<T>(values, oracle.s);
     EXPECT_TRUE(off <= 10.0 + 0.5 * static_cast<double>(least)) << off;
@@ -169,6 +191,15 @@ void expect_as_good_as_lapack(const DenseMatrix<T>& a, const SvdCut& cut) {
   EXPECT_TRUE(orthogonal <= 2 * std::max(off_u, off_v) + 30) << orthogonal;
   if (std::max(off_u, off_v) > 20.0) {
     EXPECT_TRUE(orthogonal >= std::max(off_u, off_v) / (20 * std::sqrt(least))) << orthogonal;
+  }
+}
+
+template <Scalar T>
+void expect_as_good_as_lapack(const DenseMatrix<T>& a, const SvdCut& cut) {
+  const Peer<T> peer(a);
+  const auto oracle = reference::svd(a.rows() < a.columns() ? adjoint(a) : a);
+  for (const Way way : {Way::called, Way::polar}) {
+    expect_as_good_as_lapack(a, cut, way, peer, oracle);
   }
 }
 
@@ -265,15 +296,26 @@ TYPED_TEST(SvdFamily, WholeFactorsInEachProcess_AreThoseOfTheMatrix) {
     const DenseMatrix<T> a = right_hand_sides<T>(m, n, 5);
     Mesh mesh = make_mesh(cut.rows.ranks());
     const RowBlocks<T> u = shard_rows(DenseMatrix<T>(m, n), cut.rows);
+    const auto expect_factors = [&](const DenseMatrix<T>& v, const std::vector<RealOf<T>>& s) {
+      const Triple<T> found{whole(u), s, v};
+      const double ratio = residual_ratio(a, found, double{s[0]});
+      EXPECT_TRUE(ratio <= 60) << ratio;
+      EXPECT_TRUE(q_ratio(v) <= 60 && q_ratio(found.u) <= 60);
+    };
     const SingularVectors<T> made = svd(mesh, shard_rows(a, cut.rows), u);
     ASSERT_TRUE(made.outcome.ok()) << made.outcome.message();
     ASSERT_EQ(std::ssize(made.v), n * n);
     DenseMatrix<T> v(n, n);
     std::copy(made.v.begin(), made.v.end(), &v(0, 0));
-    const Triple<T> found{whole(u), made.values, v};
-    const double norm = double{made.values[0]};
-    EXPECT_TRUE(residual_ratio(a, found, norm) <= 60) << residual_ratio(a, found, norm);
-    EXPECT_TRUE(q_ratio(v) <= 60 && q_ratio(found.u) <= 60);
+    expect_factors(v, made.values);
+    const auto all = std::make_shared<std::vector<T>>();
+    const SingularValues<T> polar_way = dense::svd::svd_by_polar<T>(
+        {"svd", mesh, shard_rows(a, cut.rows), cut.columns, dense::svd::Wanted::vectors, {}, true},
+        {.u = u, .v = std::nullopt, .vh = all});
+    ASSERT_TRUE(polar_way.outcome.ok()) << polar_way.outcome.message();
+    ASSERT_EQ(std::ssize(*all), n * n);
+    std::copy(all->begin(), all->end(), &v(0, 0));
+    expect_factors(adjoint(v), polar_way.values);
     const PolarFactor<T> polar_factor = polar(mesh, shard_rows(a, cut.rows), u);
     ASSERT_TRUE(polar_factor.outcome.ok()) << polar_factor.outcome.message();
     const auto exact = reference::hermitian_polar_factor(a);
@@ -284,7 +326,8 @@ TYPED_TEST(SvdFamily, WholeFactorsInEachProcess_AreThoseOfTheMatrix) {
         worst = std::max(worst, static_cast<double>(std::abs(widen(entry) - exact(i, j))));
       }
     }
-    EXPECT_TRUE(worst <= 20 * norm * unit_roundoff<T>) << worst / norm / unit_roundoff<T>;
+    EXPECT_TRUE(worst <= 20 * double{made.values[0]} * unit_roundoff<T>)
+        << worst / double{made.values[0]} / unit_roundoff<T>;
   }
 }
 
@@ -347,9 +390,18 @@ TEST(Svd, ValuesBeyondTheRange_AreOverflows) {
   Mesh mesh = make_mesh(2);
   DenseMatrix<float> a(6, 2);
   std::fill_n(a.data(), 12, 3e38F);
-  const SingularValues<float> found = svdvals(mesh, shard_rows(a, layout));
-  EXPECT_EQ(found.outcome.status, Status::overflow);
-  EXPECT_TRUE(found.values.empty());
+  for (const SingularValues<float>& found :
+       {svdvals(mesh, shard_rows(a, layout)),
+        dense::svd::svd_by_polar<float>({"svdvals",
+                                         mesh,
+                                         shard_rows(a, layout),
+                                         SlabLayout::even(2, 2, 1),
+                                         dense::svd::Wanted::values,
+                                         {}},
+                                        {})}) {
+    EXPECT_EQ(found.outcome.status, Status::overflow);
+    EXPECT_TRUE(found.values.empty());
+  }
   const RowBlocks<float> u = shard_rows(DenseMatrix<float>(6, 2), layout);
   const ShardedMatrix<float> h = shard(DenseMatrix<float>(2, 2), SlabLayout::even(2, 2, 1));
   EXPECT_EQ(polar(mesh, shard_rows(a, layout), u, h).status, Status::overflow);
@@ -388,17 +440,20 @@ TYPED_TEST(SvdFamily, TwoRuns_GiveTheSameBits) {
   const SlabLayout layout({0, 10, 10, 27, n}, 7);
   const DenseMatrix<T> a = right_hand_sides<T>(n, n, 5);
   const DenseMatrix<T> none(n, n);
-  std::vector<DenseMatrix<T>> first;
-  for (int i = 0; i < 3; ++i) {
-    Mesh mesh = make_mesh(layout.ranks());
-    const RowBlocks<T> u = shard_rows(none, layout);
-    const RowBlocks<T> v = shard_rows(none, layout);
-    ASSERT_TRUE(svd(mesh, shard_rows(a, layout), u, v).outcome.ok());
-    if (first.empty()) {
-      first = {whole(u), whole(v)};
+  for (const Way way : {Way::called, Way::polar}) {
+    std::vector<DenseMatrix<T>> first;
+    for (int i = 0; i < 3; ++i) {
+      Mesh mesh = make_mesh(layout.ranks());
+      const RowBlocks<T> u = shard_rows(none, layout);
+      const RowBlocks<T> v = shard_rows(none, layout);
+      const auto found = decompose(way, mesh, shard_rows(a, layout), u, v);
+      ASSERT_TRUE(found.first.outcome.ok());
+      if (first.empty()) {
+        first = {whole(u), whole(v)};
+      }
+      EXPECT_TRUE(same_bits(whole(u), first[0]));
+      EXPECT_TRUE(same_bits(whole(v), first[1]));
     }
-    EXPECT_TRUE(same_bits(whole(u), first[0]));
-    EXPECT_TRUE(same_bits(whole(v), first[1]));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dense/qr/lstsq_by_polar.hpp"
+#include "dense/svd/by_polar.hpp"
 #include "matgen/sparse_matrices.hpp"
 #include "tests/support/backend.hpp"
 #include "tests/support/matrix_zoo.hpp"
@@ -345,14 +346,19 @@ Answer run_lstsq_by_polar(Mesh& mesh, const RunOptions& options) {
 }
 
 /// Singular values and vectors of a wide matrix: its adjoint crosses the ranks, then QR comes
-/// first.
+/// first. By LAPACK on the first CPU rank, or by polar factors as on GPUs.
 template <Scalar T>
-Answer run_svd(Mesh& mesh, const RunOptions& options) {
+Answer run_svd(Mesh& mesh, const RunOptions& options, bool by_polar) {
   const SmallSystem<T> rows(mesh, 3, 2);
   const SmallSystem<T> columns(mesh, 13, 2);
   const RowBlocks<T> u = rows.sides(3);
   const RowBlocks<T> v = columns.sides(3);
-  const SingularValues<T> found = svd(mesh, rows.sides(13), u, v, options);
+  const RowBlocks<T> a = rows.sides(13);
+  const SingularValues<T> found =
+      by_polar ? dense::svd::svd_by_polar<T>(
+                     {"svd", mesh, a, v.layout(), dense::svd::Wanted::vectors, options},
+                     {.u = v, .v = u, .vh = nullptr})
+               : svd(mesh, a, u, v, options);
   EXPECT_TRUE(found.outcome.ok()) << found.outcome.message();
   Answer answer{{found.outcome.residual.value_or(-1), found.outcome.orthogonality.value_or(-1)},
                 {}};
@@ -470,7 +476,12 @@ inline std::vector<Job> jobs() {
   all.push_back(job("square_qr", run_square_qr<double>));
   all.push_back(job("least_squares", run_least_squares<double>));
   all.push_back({"lstsq_by_polar", run_lstsq_by_polar<double>});
-  all.push_back({"svd", run_svd<std::complex<float>>});
+  all.push_back({"svd", [](Mesh& mesh, const RunOptions& options) {
+                   return run_svd<std::complex<float>>(mesh, options, false);
+                 }});
+  all.push_back({"svd_by_polar", [](Mesh& mesh, const RunOptions& options) {
+                   return run_svd<std::complex<float>>(mesh, options, true);
+                 }});
   all.push_back({"polar", run_polar<float>});
   all.push_back({"networks", [](Mesh& mesh, const RunOptions& options) {
                    return Answer{train_few_networks(mesh, options), {}};

@@ -280,6 +280,17 @@ TYPED_TEST_P(QrKernelsTest, SingularValues_OfASquareMatrix_Descend) {
   this->kernels().singular_values(this->queue(), a.view(), s.data(), u.view(), vh.view(), &info);
   this->finish();
   EXPECT_EQ(info, 0);
+  DenseMatrix<Wide> again = given;
+  DenseMatrix<Wide> none(0, 0);
+  std::vector<double> alone(n);
+  info = -1;
+  this->kernels().singular_values(this->queue(), again.view(), alone.data(), none.view(),
+                                  none.view(), &info);
+  this->finish();
+  EXPECT_EQ(info, 0);
+  for (std::size_t j = 0; j < s.size(); ++j) {
+    EXPECT_LE(std::abs(alone[j] - s[j]), 1e-14 * s[0]);
+  }
   for (std::int64_t j = 0; j < n; ++j) {
     for (std::int64_t i = 0; i < n; ++i) {
       u(i, j) *= s[static_cast<std::size_t>(j)];

@@ -82,6 +82,28 @@ void Sums<W>::to_first(std::int64_t columns) {
 }
 
 template <class V>
+MatrixView<V> adjoint_on_first(mesh::Rank& rank, const SlabLayout& layout,
+                               MatrixView<const V> rows) {
+  const std::int64_t n = layout.size();
+  const MatrixView<V> all = rank.workspace<V>(n, rank.index() == 0 ? n : rows.rows());
+  const MatrixView<V> own = all.columns_from(0, rows.rows());
+  rank.kernels<V>().conjugate_transpose(rank.update(), rows, own);
+  rank.finish(rank.update());
+  if (rank.count() > 1) {
+    std::vector<comm::Bytes> pieces;
+    for (std::int64_t r = 0; r < rank.count(); ++r) {
+      const GlobalRange columns = layout.segment(r);
+      pieces.push_back(rank.index() == 0 ? programs::bytes_of(all.columns_from(
+                                               columns.begin.value(), columns.size()))
+                                         : comm::Bytes{});
+    }
+    rank.communicator().gather(rank.transfer(), programs::bytes_of(own), std::move(pieces), 0);
+    rank.finish(rank.transfer());
+  }
+  return all;
+}
+
+template <class V>
 void from_first(mesh::Rank& rank, MatrixView<V> data) {
   if (rank.count() == 1) {
     rank.finish(rank.update());
@@ -128,8 +150,16 @@ std::vector<double> numbers_from_first(mesh::Rank& rank, const std::vector<doubl
 template class Sums<double>;
 template class Sums<std::complex<double>>;
 template void from_first(mesh::Rank&, MatrixView<float>);
+template MatrixView<float> adjoint_on_first(mesh::Rank&, const SlabLayout&,
+                                            MatrixView<const float>);
 template void from_first(mesh::Rank&, MatrixView<double>);
+template MatrixView<double> adjoint_on_first(mesh::Rank&, const SlabLayout&,
+                                             MatrixView<const double>);
 template void from_first(mesh::Rank&, MatrixView<std::complex<float>>);
+template MatrixView<std::complex<float>> adjoint_on_first(mesh::Rank&, const SlabLayout&,
+                                                          MatrixView<const std::complex<float>>);
 template void from_first(mesh::Rank&, MatrixView<std::complex<double>>);
+template MatrixView<std::complex<double>> adjoint_on_first(mesh::Rank&, const SlabLayout&,
+                                                           MatrixView<const std::complex<double>>);
 
 }  // namespace shardsolve::dense::qr

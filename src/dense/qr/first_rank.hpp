@@ -5,6 +5,7 @@
 #include "mesh/rank.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/slab_layout.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -34,6 +35,12 @@ class Sums {
   runtime::Event& ready_;
   runtime::Event& arrived_;
 };
+
+/// The conjugate transpose of an n x n matrix, of which each rank has the rows of `layout`: on the
+/// first rank, in memory of this call. Waits.
+template <class V>
+MatrixView<V> adjoint_on_first(mesh::Rank& rank, const SlabLayout& layout,
+                               MatrixView<const V> rows);
 
 /// What the first rank has in `data`, without gaps, to all; it has written that on its update
 /// queue. Waits: afterwards any queue may read it.

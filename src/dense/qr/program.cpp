@@ -10,7 +10,6 @@
 #include "dense/qr/tall_solve.hpp"
 #include "dense/qr/wide_solve.hpp"
 #include "dense/shared/right_hand_sides.hpp"
-#include "programs/bytes_of.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -67,30 +66,6 @@ std::vector<T> unscaled(mesh::Rank& rank, const Factored<T>& factored) {
   return r;
 }
 
-/// The conjugate transpose of an n x n matrix, of which each rank has the rows of `layout`: on the
-/// first rank, in memory of this call.
-template <Scalar W>
-MatrixView<W> adjoint_on_first(mesh::Rank& rank, const SlabLayout& layout,
-                               MatrixView<const W> rows) {
-  const std::int64_t n = layout.size();
-  const MatrixView<W> all = rank.workspace<W>(n, rank.index() == 0 ? n : rows.rows());
-  const MatrixView<W> own = all.columns_from(0, rows.rows());
-  rank.kernels<W>().conjugate_transpose(rank.update(), rows, own);
-  rank.finish(rank.update());
-  if (rank.count() > 1) {
-    std::vector<comm::Bytes> pieces;
-    for (std::int64_t r = 0; r < rank.count(); ++r) {
-      const GlobalRange columns = layout.segment(r);
-      pieces.push_back(rank.index() == 0 ? programs::bytes_of(all.columns_from(
-                                               columns.begin.value(), columns.size()))
-                                         : comm::Bytes{});
-    }
-    rank.communicator().gather(rank.transfer(), programs::bytes_of(own), std::move(pieces), 0);
-    rank.finish(rank.transfer());
-  }
-  return all;
-}
-
 /// What is factored, and what is solved with it.
 template <Scalar T>
 class Problem {
@@ -128,7 +103,7 @@ class Problem {
       if (prepared_ != nullptr) {
         solver_->use_singular_values(prepared_->values, uh, vh);
       } else if (request_.by_singular_values) {
-        found = solver_->find_singular_values();
+        found = find_values(rows);
       }
       said = {solver_->rcond(), static_cast<double>(found ? found_rank(rows) : -1)};
       if (found && request_.by_singular_values) {
@@ -175,6 +150,13 @@ class Problem {
   }
 
  private:
+  /// With vectors where not all count. The condition of R says what to expect.
+  bool find_values(std::int64_t rows) {
+    const bool expects_all = solver_->rcond() >= request_.rcond;
+    return solver_->find_singular_values(!expects_all) &&
+           (!expects_all || found_rank(rows) == solver_->size() ||
+            solver_->find_singular_values(true));
+  }
   /// With singular values how many of them count, as NumPy has it; without all or none, whatever
   /// the scales of columns.
   std::int64_t found_rank(std::int64_t rows) const {

@@ -84,11 +84,12 @@ std::int64_t SmallSolver<W>::bytes(std::int64_t n, std::int64_t columns, bool si
 }
 
 template <Scalar W>
-bool SmallSolver<W>::find_singular_values() {
+bool SmallSolver<W>::find_singular_values(bool with_vectors) {
   const std::int64_t n = size();
   const MatrixView<W> a = rank_.workspace<W>(n, n);
-  const MatrixView<W> u = rank_.workspace<W>(n, n);
-  const MatrixView<W> vh = rank_.workspace<W>(n, n);
+  const std::int64_t vectors = with_vectors ? n : 0;
+  const MatrixView<W> u = rank_.workspace<W>(vectors, vectors);
+  const MatrixView<W> vh = rank_.workspace<W>(vectors, vectors);
   const MatrixView<double> s = rank_.workspace<double>(n, 1);
   const MatrixView<std::int64_t> info = rank_.workspace<std::int64_t>(1, 1);
   undo_scales<W>(rank_, r_, exponents_, a);
@@ -97,8 +98,10 @@ bool SmallSolver<W>::find_singular_values() {
   if (rank_.fetch(rank_.update(), info.data(), 1).front() != 0) {
     return false;
   }
-  rank_.kernels<W>().conjugate_transpose(rank_.update(), u, a);
-  use_singular_values(rank_.fetch(rank_.update(), s.data(), n), a, vh);
+  if (with_vectors) {
+    rank_.kernels<W>().conjugate_transpose(rank_.update(), u, a);
+  }
+  use_singular_values(rank_.fetch(rank_.update(), s.data(), n), with_vectors ? a : u, vh);
   return true;
 }
 

@@ -90,27 +90,69 @@ Plan plan_of(const Problem& problem, Dtype dtype, Wanted wanted) {
   return plan;
 }
 
+std::int64_t bytes_on_first_rank(const Problem& problem, Dtype dtype, Wanted wanted) {
+  const std::int64_t n = problem.size();
+  const bool vectors = wanted == Wanted::vectors;
+  const bool is_complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
+  const std::int64_t own = n * n * element_size(dtype);
+  const std::int64_t wide = n * n * (is_complex ? 16 : 8);
+  // What LAPACK overwrites, and its memory
+  std::int64_t bytes = wide + (is_complex ? 4 : 0) * wide + (vectors ? 4 : 0) * wide;
+  // A, and QR's Q, or all of A and its adjoint
+  bytes += row_bytes(problem, dtype) + small_bytes(problem) +
+           (problem.rows.size() > n
+                ? row_bytes(problem, dtype) + qr::factor_bytes(problem.rows.ranks(), n, dtype)
+                : 2 * own);
+  if (vectors) {
+    // U and V^H on the first rank and on all, rows of V, A
+    bytes += 2 * wide + 2 * own + square_bytes(problem, dtype) + row_bytes(problem, dtype) +
+             3 * Certificate<double>::bytes(problem.rows.ranks(), problem.rows.max_width(), n);
+  }
+  return bytes;
+}
+
+Plan plan_on_first_rank(const Problem& problem, Dtype dtype, Wanted wanted) {
+  Plan plan = programs::begin_plan(problem.columns, dtype);
+  plan.matrix_bytes = row_bytes(problem, dtype);
+  const auto n = static_cast<double>(problem.size());
+  const auto m = static_cast<double>(problem.rows.size());
+  const bool has_triangle = problem.rows.size() > problem.size();
+  const double of_square = wanted == Wanted::vectors ? 10.0 : 4.0 / 3.0;
+  plan.flops =
+      programs::multiply_add(dtype) * n * n * (of_square * n + (has_triangle ? 5.0 * m : 0.0));
+  plan.bytes_moved = 3.0 * n * n * static_cast<double>(element_size(dtype)) *
+                     static_cast<double>(problem.rows.ranks() - 1);
+  plan.workspace_bytes = bytes_on_first_rank(problem, dtype, wanted);
+  if (problem.is_adjoint) {
+    plan.workspace_bytes =
+        row_bytes(problem, dtype) + std::max(plan.workspace_bytes, adjoint_bytes(problem, dtype));
+  }
+  return plan;
+}
+
 }  // namespace shardsolve::dense::svd
 
 namespace shardsolve {
 namespace {
 
-Plan plan_of_shape(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
-                   dense::svd::Wanted wanted) {
+dense::svd::Problem problem_of(const SlabLayout& layout, std::int64_t columns) {
   core::require_columns(columns);
-  const SlabLayout even = SlabLayout::even(columns, layout.ranks(), layout.tile());
-  return dense::svd::plan_of({layout, even}, dtype, wanted);
+  return {layout, SlabLayout::even(columns, layout.ranks(), layout.tile())};
 }
 
 }  // namespace
 
-Plan plan_svd(const SlabLayout& layout, Dtype dtype, std::int64_t columns, bool vectors) {
-  return plan_of_shape(layout, dtype, columns,
-                       vectors ? dense::svd::Wanted::vectors : dense::svd::Wanted::values);
+Plan plan_svd(const SlabLayout& layout, Dtype dtype, std::int64_t columns, bool vectors,
+              Memory memory) {
+  const dense::svd::Problem problem = problem_of(layout, columns);
+  const auto wanted = vectors ? dense::svd::Wanted::vectors : dense::svd::Wanted::values;
+  return dense::svd::is_on_first_rank(problem.size(), layout.ranks(), memory)
+             ? dense::svd::plan_on_first_rank(problem, dtype, wanted)
+             : dense::svd::plan_of(problem, dtype, wanted);
 }
 
 Plan plan_polar(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
-  return plan_of_shape(layout, dtype, columns, dense::svd::Wanted::polar);
+  return dense::svd::plan_of(problem_of(layout, columns), dtype, dense::svd::Wanted::polar);
 }
 
 }  // namespace shardsolve

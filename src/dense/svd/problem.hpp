@@ -4,6 +4,7 @@
 #include "dense/svd/polar_factor.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/mesh.hpp>
 #include <shardsolve/plan.hpp>
 #include <shardsolve/slab_layout.hpp>
 
@@ -13,6 +14,12 @@ namespace shardsolve::dense::svd {
 
 /// What is wanted of A.
 enum class Wanted : std::uint8_t { values, vectors, polar };
+
+/// Whether svd() and svdvals() leave it to the first rank. LAPACK's gesdd on one CPU rank takes a
+/// quarter of the operations of polar factors over all, as for lstsq(): docs/design/svd.md.
+constexpr bool is_on_first_rank(std::int64_t columns, std::int64_t ranks, Memory memory) {
+  return memory == Memory::host && (ranks < 8 || columns < 512);
+}
 
 /// The matrix that is worked on, with at least as many rows as columns: A or, if A has fewer, A^H.
 struct Problem {
@@ -39,7 +46,11 @@ std::int64_t qr_bytes(const Problem& problem, Dtype dtype);
 std::int64_t core_bytes(const Problem& problem, Dtype dtype);
 std::int64_t last_bytes(const Problem& problem, Dtype dtype);
 
-/// Of the whole call: what it keeps between its steps counts as workspace, too.
+/// Of the whole call by polar factors: what it keeps between its steps counts as workspace, too.
 Plan plan_of(const Problem& problem, Dtype dtype, Wanted wanted);
+
+/// On the first rank: of the step that does all, and of the whole call.
+std::int64_t bytes_on_first_rank(const Problem& problem, Dtype dtype, Wanted wanted);
+Plan plan_on_first_rank(const Problem& problem, Dtype dtype, Wanted wanted);
 
 }  // namespace shardsolve::dense::svd

@@ -286,16 +286,22 @@ template <Scalar T>
 void CudaQrKernels<T>::do_singular_values(Queue& queue, const WorkInfo& info, OutWide a, double* s,
                                           OutWide u, OutWide vh, std::int64_t* verdict) const {
   CudaQueue& cuda = as_cuda(queue);
-  void* const scratch =
-      scratch_of<std::byte>(cuda, OwnSmall<T>::singular_values_scratch(a.columns()));
+  const std::int64_t n = a.columns();
+  const std::size_t bytes = OwnSmall<T>::singular_values_scratch(n);
+  const std::size_t of_copy = u.empty() ? static_cast<std::size_t>(n * n) * sizeof(Wide) : 0;
+  std::byte* const scratch = scratch_of<std::byte>(cuda, bytes + of_copy);
+  const OutWide copy = u.empty() ? OutWide(reinterpret_cast<Wide*>(scratch), n, n) : vh;
   // Of a^H = v diag(s) u^H: rows of a triangle are closer to orthogonal than its columns, so fewer
   // rotations are needed (K. Veselic, V. Hari, Numer. Math. 56 (1990) 627).
-  wide_.conjugate_transpose(queue, a, vh);
-  wide_.copy(queue, vh, a);
+  wide_.conjugate_transpose(queue, a, copy);
+  wide_.copy(queue, copy, a);
   cuda.launch(info, [&] {
     OwnSmall<T>::singular_values(cuda.stream(), elements(a), s, elements(u), elements(vh), verdict,
-                                 scratch);
+                                 scratch + of_copy);
   });
+  if (u.empty()) {
+    return;
+  }
   wide_.conjugate_transpose(queue, u, a);
   wide_.conjugate_transpose(queue, vh, u);
   wide_.copy(queue, a, vh);

@@ -518,9 +518,9 @@ std::int64_t run_gesdd(MatrixView<T> a, RealOf<T>* s, MatrixView<T> u, MatrixVie
   using Real = RealOf<T>;
   const int n = checked(a.rows());
   const int lda = checked(a.stride());
-  const int ldu = checked(u.stride());
-  const int ldv = checked(vh.stride());
-  const char job = 'A';
+  const int ldu = std::max(1, checked(u.stride()));
+  const int ldv = std::max(1, checked(vh.stride()));
+  const char job = u.empty() ? 'N' : 'A';
   const auto size = static_cast<std::size_t>(n);
   std::vector<int> places(8 * std::max<std::size_t>(size, 1));
   // of complex numbers; what LAPACK 3.7 and later ask for
@@ -551,8 +551,10 @@ std::int64_t Blas<T>::gesdd(Out a, Real* s, Out u, Out vh) {
   if constexpr (is_complex<T>) {
     // Rows are vectors here, so what is read behind one lies a column behind it; see Within.
     const std::int64_t square = a.rows() * a.rows();
-    std::vector<T> room(static_cast<std::size_t>(3 * square + a.rows() + 1));
-    const auto part = [&](std::int64_t i) { return Out(&room[i * square], a.rows(), a.rows()); };
+    std::vector<T> room(static_cast<std::size_t>((u.empty() ? 1 : 3) * square + a.rows() + 1));
+    const auto part = [&](std::int64_t i) {
+      return i > 0 && u.empty() ? u : Out(&room[i * square], a.rows(), a.rows());
+    };
     copy<T>(a, part(0));
     const std::int64_t info = run_gesdd(part(0), s, part(1), part(2));
     copy<T>(part(1), u);

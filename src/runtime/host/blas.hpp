@@ -62,8 +62,8 @@ struct Blas {
   /// The first a.columns() columns of Q in place of what geqrf() left, of as many reflectors.
   /// LAPACK: orgqr, ungqr.
   static void form_q(Out a, const T* tau);
-  /// a = u diag(s) vh for square a, which is overwritten; s descends. LAPACK's info: 0, or not
-  /// converged. LAPACK: gesdd.
+  /// a = u diag(s) vh for square a, which is overwritten; s descends. `u` and `vh` may be empty:
+  /// then it is s alone. LAPACK's info: 0, or not converged. LAPACK: gesdd.
   static std::int64_t gesdd(Out a, Real* s, Out u, Out vh);
 };
 

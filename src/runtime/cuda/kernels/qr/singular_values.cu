@@ -1,6 +1,7 @@
 /// Singular values of a small matrix by rotations of its columns (one-sided Jacobi; J. Demmel,
 /// K. Veselic, SIAM J. Matrix Anal. Appl. 13 (1992) 1204): A V = U diag(s). All sweeps are one
-/// kernel, whose blocks meet after each round of disjoint pairs.
+/// kernel, whose blocks meet after each round of disjoint pairs. V is empty where only the values
+/// are wanted.
 #include "runtime/cuda/kernels/meeting.cuh"
 #include "runtime/cuda/kernels/qr/reflections.cuh"
 #include "runtime/cuda/qr_device_kernels.hpp"
@@ -54,7 +55,9 @@ __global__ void __launch_bounds__(qr::threads)
   const std::int64_t j = blockIdx.x;
   for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
     a(i, j) = scaled(a(i, j), *work.unit);
-    v(i, j) = from_real<E>(i == j ? 1 : 0);
+    if (v.rows > 0) {
+      v(i, j) = from_real<E>(i == j ? 1 : 0);
+    }
   }
 }
 
@@ -79,9 +82,15 @@ struct Rotation {
     p = sum_of(x, scaled(sum_of(y, scaled(x, t)), -s));
     q = sum_of(y, scaled(sum_of(x, scaled(y, -t)), s));
   }
-  /// Columns p and q of both.
+  /// Columns p and q of both, which have as many rows, or of `a` alone.
   __device__ void turn_columns(DeviceMatrix<E> a, DeviceMatrix<E> v, std::int64_t p,
                                std::int64_t q) const {
+    if (v.rows == 0) {
+      for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
+        turn_row(a, i, p, q);
+      }
+      return;
+    }
     for (std::int64_t i = threadIdx.x; i < a.rows; i += qr::threads) {
       E ap = load_fresh(&a(i, p));
       E aq = load_fresh(&a(i, q));
@@ -94,6 +103,14 @@ struct Rotation {
       store_through(&v(i, p), vp);
       store_through(&v(i, q), vq);
     }
+  }
+  __device__ void turn_row(DeviceMatrix<E> a, std::int64_t i, std::int64_t p,
+                           std::int64_t q) const {
+    E ap = load_fresh(&a(i, p));
+    E aq = load_fresh(&a(i, q));
+    turn(ap, aq);
+    store_through(&a(i, p), ap);
+    store_through(&a(i, q), aq);
   }
 };
 
@@ -303,6 +320,9 @@ void SmallQrDeviceKernels<E>::singular_values(cudaStream_t stream, Out a, double
                   blocks);
   launch(stream, &find_norms<E>, n, block, device(a), work);
   launch(stream, &find_order<E>, divide_up(n < 1 ? 1 : n, qr::threads), block, n, work, s, info);
+  if (u.empty()) {
+    return;
+  }
   launch(stream, &store_vh<E>, n, block, device(u), device(vh), work);
   launch(stream, &store_u<E>, n, block, device(a), device(u), work);
   // Columns of zeros become some that are orthogonal to the others: U = Q diag(+-1).
