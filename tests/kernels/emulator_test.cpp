@@ -80,10 +80,10 @@ TEST(Emulator, BlocksThatWaitForWhatNobodyWrites_AreAnError) {
 }
 
 TEST(Emulator, MissingBarrier_IsSeenInSomeOrder) {
-  EXPECT_EQ(orders_that_find(-1, true), std::vector<bool>(3, true));
-  EXPECT_EQ(orders_that_find(1, true), std::vector<bool>(3, true));
-  EXPECT_EQ(orders_that_find(-1, false), (std::vector<bool>{true, false, false}));
-  EXPECT_EQ(orders_that_find(1, false), (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(orders_that_find(-1, true), std::vector<bool>(4, true));
+  EXPECT_EQ(orders_that_find(1, true), std::vector<bool>(4, true));
+  EXPECT_EQ(orders_that_find(-1, false), (std::vector<bool>{true, false, false, false}));
+  EXPECT_EQ(orders_that_find(1, false), (std::vector<bool>{false, true, false, false}));
 }
 
 TEST(Emulator, AsynchronousCopy_ComesAtOnceOrWhenItIsWaitedFor) {
@@ -99,7 +99,7 @@ TEST(Emulator, AsynchronousCopy_ComesAtOnceOrWhenItIsWaitedFor) {
     });
     EXPECT_EQ(target, 7);
   });
-  EXPECT_EQ(at_once, (std::vector<int>{0, 7, 0}));
+  EXPECT_EQ(at_once, (std::vector<int>{0, 7, 0, 0}));
 }
 
 }  // namespace

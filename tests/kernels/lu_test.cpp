@@ -2,6 +2,7 @@
 
 #include "kernels/orders.hpp"
 #include "runtime/cuda/eliminate_above.hpp"
+#include "runtime/cuda/kernels/cluster.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
 #include "runtime/cuda/lu_device_kernels.hpp"
 #include "runtime/cuda/panel_in_halves.hpp"
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::testing {
@@ -153,6 +155,18 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
 INSTANTIATE_TYPED_TEST_SUITE_P(Emulated, LuKernelsTest, OfAllDtypes<EmulatedLuKernels>,
                                LuKernelsNames);
 
+/// From here on, as on a GPU that has none.
+class WithoutClusters {
+ public:
+  WithoutClusters() { runtime::cuda::largest_cluster() = 0; }
+  ~WithoutClusters() { runtime::cuda::largest_cluster() = before_; }
+  WithoutClusters(const WithoutClusters&) = delete;
+  WithoutClusters& operator=(const WithoutClusters&) = delete;
+
+ private:
+  int before_ = runtime::cuda::largest_cluster();
+};
+
 template <class T>
 class EmulatedLu : public ::testing::Test {
  protected:
@@ -177,6 +191,7 @@ TYPED_TEST_SUITE(EmulatedLu, Dtypes, DtypeNames);
 // Several blocks, in any order, and several rows a thread where there are few multiprocessors.
 TYPED_TEST(EmulatedLu, NarrowPanel_OfManyRows_IsTheSameOnAnyGpu) {
   const DenseMatrix<TypeParam> a = right_hand_sides<TypeParam>(2300, 2);
+  const WithoutClusters without;
   const auto expected = this->narrow_panel(a);
   EXPECT_EQ(expected.info, 0);
   EXPECT_LE(panel_ratio(a, expected.a, expected.places, 5), 30.0);
@@ -186,6 +201,20 @@ TYPED_TEST(EmulatedLu, NarrowPanel_OfManyRows_IsTheSameOnAnyGpu) {
     in_each_order([&] { EXPECT_TRUE(this->narrow_panel(a) == expected) << count; });
   }
   multiprocessors = 132;
+}
+
+// All shapes of clusters, the largest of them with rows that not all threads have.
+TYPED_TEST(EmulatedLu, NarrowPanel_InACluster_IsTheSame) {
+  for (const auto& [m, n] : {std::pair{33, 33}, {500, 21}, {1100, 40}, {2300, 3}}) {
+    SCOPED_TRACE(m);
+    const DenseMatrix<TypeParam> a = right_hand_sides<TypeParam>(m, n);
+    const auto expected = [&] {
+      const WithoutClusters without;
+      return this->narrow_panel(a);
+    }();
+    EXPECT_LE(panel_ratio(a, expected.a, expected.places, 5), 30.0);
+    in_each_order([&] { EXPECT_TRUE(this->narrow_panel(a) == expected); });
+  }
 }
 
 // Equal pivots in different blocks.
@@ -200,6 +229,8 @@ TYPED_TEST(EmulatedLu, NarrowPanel_OfSigns_TakesTheFirstOfEquals) {
   const auto factors = this->narrow_panel(a);
   EXPECT_EQ(factors.places[0], 5 + 520);
   EXPECT_LE(panel_ratio(a, factors.a, factors.places, 5), 10.0);
+  const WithoutClusters without;
+  EXPECT_TRUE(this->narrow_panel(a) == factors);
 }
 
 TYPED_TEST(EmulatedLu, SwapRows_MoreThanFitAtOnce_AreMadeInTurn) {

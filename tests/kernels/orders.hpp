@@ -14,7 +14,8 @@ namespace shardsolve::testing {
 inline void in_each_order(const std::function<void()>& test) {
   for (const auto& [order, name] : {std::pair(emulation::Order::forward, "forward"),
                                     {emulation::Order::backward, "backward"},
-                                    {emulation::Order::shuffled, "shuffled"}}) {
+                                    {emulation::Order::shuffled, "shuffled"},
+                                    {emulation::Order::lagging, "lagging"}}) {
     SCOPED_TRACE(name);
     emulation::set_order(order);
     test();

@@ -94,10 +94,13 @@ class ThreadBlock {
 
   /// A warp goes on until the others have to come too: nobody else's work is done by chance. Until
   /// all threads have ended, which is returned, or those that can go on give way to other blocks.
-  bool run() {
+  /// `with_laggard`: whether the warp that lags goes on, too.
+  bool run(bool with_laggard) {
     const Current while_it_runs(*this);
     blockIdx = {static_cast<unsigned>(index_), 0, 0};
     has_advanced_ = false;
+    const bool lags = chosen_order() == Order::lagging;
+    const std::size_t laggard = lags ? index_ % warps_.size() : warps_.size();
     for (Fiber& fiber : fibers_) {
       fiber.state = fiber.state == State::gives_way ? State::ready : fiber.state;
     }
@@ -105,6 +108,9 @@ class ThreadBlock {
     const std::vector<std::size_t> lanes = in_order(lanes_a_warp);
     while (!all_of_block(State::done)) {
       for (const std::size_t warp : warps) {
+        if (warp == laggard && !with_laggard) {
+          continue;
+        }
         do {
           for (const std::size_t lane : lanes) {
             const std::size_t number = warp * lanes_a_warp + lane;
@@ -114,9 +120,15 @@ class ThreadBlock {
           }
         } while (release(State::waits_for_warp, warp * lanes_a_warp, lanes_of(warp)));
       }
+      const bool tried_all = !lags || with_laggard;
+      with_laggard = false;
       if (!release(State::waits_for_block, 0, fibers_.size()) && !all_of_block(State::done)) {
         if (any_of_block(State::gives_way)) {
           return false;
+        }
+        if (!tried_all) {
+          with_laggard = true;
+          continue;
         }
         throw std::runtime_error("block " + std::to_string(index_) +
                                  ": threads wait for others that wait elsewhere");
@@ -233,34 +245,66 @@ class ThreadBlock {
 
 }  // namespace
 
+/// Those of the kernel that runs, by number; and how often one of them has come to meet the others.
+struct Running {
+  std::vector<ThreadBlock*> blocks;
+  std::size_t arrivals = 0;
+};
+Running& running() {
+  thread_local Running now;
+  return now;
+}
+
 void set_order(Order order) { chosen_order() = order; }
 
 void run(std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
          const std::function<void()>& kernel) {
   blockDim = threads;
   std::vector<std::unique_ptr<ThreadBlock>> begun;
+  running() = {std::vector<ThreadBlock*>(static_cast<std::size_t>(blocks)), 0};
   std::size_t stacks = 0;
   for (const std::size_t index : in_order(static_cast<std::size_t>(blocks))) {
     auto block = std::make_unique<ThreadBlock>(index, stacks, threads, shared_bytes, kernel);
-    if (!block->run()) {
+    running().blocks[index] = block.get();
+    if (!block->run(false)) {
       stacks += block->threads();
       begun.push_back(std::move(block));
     }
   }
+  bool with_laggards = false;
   while (!begun.empty()) {
     bool has_advanced = false;
     std::erase_if(begun, [&](const std::unique_ptr<ThreadBlock>& block) {
-      const bool has_ended = block->run();
+      const bool has_ended = block->run(with_laggards);
       has_advanced = has_advanced || block->has_advanced();
       return has_ended;
     });
-    if (!has_advanced) {
+    if (!has_advanced && (with_laggards || chosen_order() != Order::lagging)) {
       throw std::runtime_error("blocks wait for what no block writes");
     }
+    with_laggards = !has_advanced;
   }
 }
 
 std::byte* shared_memory() { return ThreadBlock::current()->shared(); }
+
+void* in_block(void* place, int block) {
+  const ThreadBlock* const other = running().blocks.at(static_cast<std::size_t>(block));
+  return other->shared() + (static_cast<std::byte*>(place) - shared_memory());
+}
+
+void meet_all_blocks() {
+  wait_for_block();
+  if (threadIdx.x == 0) {
+    const std::size_t count = running().blocks.size();
+    const std::size_t all = (running().arrivals / count + 1) * count;
+    ++running().arrivals;
+    while (running().arrivals < all) {
+      give_way(true);
+    }
+  }
+  wait_for_block();
+}
 void wait_for_block() { ThreadBlock::current()->wait(State::waits_for_block); }
 void wait_for_warp() { ThreadBlock::current()->wait(State::waits_for_warp); }
 void give_way(bool in_vain) { ThreadBlock::current()->wait(State::gives_way, !in_vain); }

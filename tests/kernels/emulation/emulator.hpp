@@ -4,9 +4,9 @@
 ///
 /// Headers of this directory stand in for those of the same names that kernels include. What is
 /// emulated: barriers of blocks and warps, exchanges between lanes, shared memory, asynchronous
-/// copies, tensor cores, blocks that wait for each other. What is not: clusters, the tensor memory
-/// accelerator, atomics but those of meeting.cuh, memory that is declared as shared (it is that of
-/// all blocks) in kernels whose blocks take turns.
+/// copies, tensor cores, blocks that wait for each other, clusters of all blocks. What is not: the
+/// tensor memory accelerator, atomics but those of meeting.cuh, memory that is declared as shared
+/// (it is that of all blocks) in kernels whose blocks take turns.
 ///
 /// A warp goes on for as long as it can, and Order says who is next. So where a barrier of the
 /// block is missing, some order lets a thread read what has not been written yet, or no longer.
@@ -35,8 +35,9 @@ inline constexpr int lanes_a_warp = 32;
 inline constexpr std::size_t max_bytes = 96;
 
 /// In which the threads of a block, and the blocks, take their turns. Asynchronous copies are made
-/// at once in the backward order, in the others when they are waited for.
-enum class Order : std::uint8_t { forward, backward, shuffled };
+/// at once in the backward order, in the others when they are waited for. In the lagging order one
+/// warp of each block goes on only when nobody else can.
+enum class Order : std::uint8_t { forward, backward, shuffled, lagging };
 
 /// From here on, on this thread.
 void set_order(Order order);
@@ -49,6 +50,12 @@ void run(std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
 
 /// Of the block, which lies at a multiple of 1024 bytes.
 std::byte* shared_memory();
+
+/// What lies in the shared memory of that block where `place` lies in this one's. All blocks have
+/// begun.
+void* in_block(void* place, int block);
+/// All threads of all blocks wait for each other.
+void meet_all_blocks();
 
 /// Until other blocks have had their turns. `in_vain`: what was looked for is not there yet. If
 /// that is so for all, run() throws.

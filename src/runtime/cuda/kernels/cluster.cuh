@@ -23,6 +23,18 @@ inline __device__ std::uint32_t address_in_rank(const void* place, int rank) {
 #endif
   return there;
 }
+
+/// The bytes of a number as words.
+template <class Word, class E>
+struct Words {
+  Word word[sizeof(E) / sizeof(Word)];
+};
+template <class Word, class E>
+__device__ Words<Word, E> words_in(const E& number) {
+  Words<Word, E> words;
+  memcpy(&words, &number, sizeof(E));
+  return words;
+}
 }  // namespace detail
 
 /// A place in the cluster.
@@ -166,6 +178,80 @@ class Arrival {
   };
 };
 
+/// Where a block gets messages from blocks of its cluster, one after the other; a message may come
+/// from several. Blocks that run clusters alone have it: sm_90 and later.
+class Mailbox {
+ public:
+  /// By one thread; Cluster::sync() comes before anything is sent. So many threads have to arrive
+  /// for each message.
+  __device__ void begin(int arrivals) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mbarrier.init.shared::cta.b64 [%0], %1;\n\t"
+        "fence.mbarrier_init.release.cluster;" ::"r"(shared_address(&state_)),
+        "r"(arrivals)
+        : "memory");
+#endif
+  }
+  /// The message has so many bytes, and those that other threads say. What this thread has written
+  /// to shared memory before is seen by those of its block that wait.
+  __device__ void arrive_and_expect(int bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state_)),
+        "r"(bytes)
+        : "memory");
+#endif
+  }
+  /// Sends a number of 4, 8 or 16 bytes to where `to` is in that rank, for the mailbox that is
+  /// there where this is here.
+  template <class E>
+  __device__ void send(E number, E* to, int rank) {
+#if __CUDA_ARCH__ >= 900
+    const std::uint32_t place = detail::address_in_rank(to, rank);
+    const std::uint32_t state = detail::address_in_rank(&state_, rank);
+    if constexpr (sizeof(E) == 4) {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(place),
+          "r"(detail::words_in<std::uint32_t>(number).word[0]), "r"(state)
+          : "memory");
+    } else if constexpr (sizeof(E) == 8) {
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(place),
+          "l"(detail::words_in<std::uint64_t>(number).word[0]), "r"(state)
+          : "memory");
+    } else {
+      const auto words = detail::words_in<std::uint64_t>(number);
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 [%0], {%1, %2}, [%3];" ::
+              "r"(place),
+          "l"(words.word[0]), "l"(words.word[1]), "r"(state)
+          : "memory");
+    }
+#endif
+  }
+  /// Until the message is there: the first one is even, the next one odd, and so on.
+  __device__ void wait(bool odd) const {
+#if __CUDA_ARCH__ >= 900
+    std::uint32_t arrived = 0;
+    while (arrived == 0) {
+      asm volatile(
+          "{\n\t"
+          ".reg .pred arrived;\n\t"
+          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 arrived, [%1], %2;\n\t"
+          "selp.u32 %0, 1, 0, arrived;\n\t"
+          "}"
+          : "=r"(arrived)
+          : "r"(shared_address(&state_)), "r"(static_cast<std::uint32_t>(odd))
+          : "memory");
+    }
+#endif
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
 /// A barrier for so many threads of the block, whole warps. `number` is 1 to 15.
 inline __device__ void sync_some(int number, int threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -215,6 +301,21 @@ int resident_clusters(void (*kernel)(Parameters...), int ranks, Block block) {
   }
   cudaGetLastError();  // too little shared memory is no error here
   return clusters;
+}
+
+/// Whether one cluster of so many blocks, which may be more than max_ranks, fits the current
+/// device; from here on it may be launched. Cheap, so it is asked before every launch.
+template <class... Parameters>
+bool fits_cluster(void (*kernel)(Parameters...), int ranks, Block block) {
+  if (!runs_clusters(kernel)) {
+    return false;
+  }
+  allow_shared(kernel, block.shared_bytes);
+  if (ranks > max_ranks) {
+    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                         cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  }
+  return resident_clusters(kernel, ranks, block) > 0;
 }
 
 }  // namespace shardsolve::runtime::cuda

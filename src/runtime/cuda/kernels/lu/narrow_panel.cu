@@ -11,23 +11,19 @@
 // anything but these. A swap changes where rows are to stand; they are stored there in the end.
 #include "runtime/cuda/kernels/awaited_numbers.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
-#include "runtime/cuda/kernels/matrix.cuh"
+#include "runtime/cuda/kernels/lu/narrow_panel.cuh"
 #include "runtime/cuda/kernels/meeting.cuh"
 #include "runtime/cuda/kernels/scalar.cuh"
-#include "runtime/cuda/kernels/warp_sums.cuh"
 #include "runtime/cuda/lu_device_kernels.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
 namespace {
 
-constexpr int threads = 512;
-constexpr int lanes = 32;
-constexpr int warps = threads / lanes;
+using namespace narrow;
 
 /// Entries that a thread has in registers.
 template <class E>
@@ -37,62 +33,6 @@ constexpr int max_groups = 8;
 
 /// They tell each other their rows sooner than more would, and leave multiprocessors to updates.
 constexpr std::int64_t preferred_blocks = 64;
-
-/// The size of an entry, |re| + |im|, as bits that are ordered as sizes are, and the place of its
-/// row. The larger one wins, of equals the one in the first row.
-struct Candidate {
-  std::uint64_t size;
-  std::uint32_t place;
-};
-
-inline __device__ Candidate no_row() { return {0, ~std::uint32_t{0}}; }
-
-inline __device__ std::uint64_t bits_of(float size) { return __float_as_uint(size); }
-inline __device__ std::uint64_t bits_of(double size) {
-  return (std::uint64_t{static_cast<std::uint32_t>(__double2hiint(size))} << 32U) |
-         static_cast<std::uint32_t>(__double2loint(size));
-}
-
-/// What is no number wins against nobody but what is no row.
-template <class E>
-__device__ Candidate candidate(E entry, int place) {
-  const RealPart<E> re = real(entry);
-  const RealPart<E> im = imaginary(entry);
-  const RealPart<E> size = (re < 0 ? -re : re) + (im < 0 ? -im : im);
-  return {size >= 0 ? bits_of(size + 0) + 2 : 1, static_cast<std::uint32_t>(place)};
-}
-
-inline __device__ bool is_better(const Candidate& one, const Candidate& other) {
-  return one.size > other.size || (one.size == other.size && one.place < other.place);
-}
-
-/// Of all lanes, in each of them.
-inline __device__ std::uint32_t largest_of_warp(std::uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(0xffffffffU, value);
-#else
-  for (int distance = lanes / 2; distance > 0; distance /= 2) {
-    const std::uint32_t other = __shfl_xor_sync(0xffffffffU, value, distance);
-    value = other > value ? other : value;
-  }
-  return value;
-#endif
-}
-inline __device__ Candidate best_of_warp(const Candidate& mine) {
-  const auto high = static_cast<std::uint32_t>(mine.size >> 32U);
-  const auto low = static_cast<std::uint32_t>(mine.size);
-  const std::uint32_t best_high = largest_of_warp(high);
-  const std::uint32_t best_low = largest_of_warp(high == best_high ? low : 0);
-  const bool is_best = high == best_high && low == best_low;
-  const std::uint32_t place = ~largest_of_warp(is_best ? ~mine.place : 0);
-  return {(std::uint64_t{best_high} << 32U) | best_low, place};
-}
-
-/// A candidate as blocks tell it: all bits set is not yet told.
-struct Offer {
-  std::uint64_t size;
-  std::uint64_t place;
-};
 
 /// What blocks tell each other, each column anew.
 template <class E>
@@ -110,54 +50,9 @@ struct Exchange {
 };
 
 template <class E>
-struct NarrowPanel {
-  DeviceMatrix<E> a;
-  std::int64_t first;
-  std::int64_t before;
-  std::int64_t* places;
-  std::int64_t* info;
+struct NarrowPanel : Panel<E> {
   Exchange<E> exchange;
   int blocks;
-};
-
-/// x / u for |x| <= |u|, u not 0: by the reciprocal, and what that leaves; of complex numbers by
-/// that of one near 1.
-template <class E>
-struct Divisor {
-  E number;
-  RealPart<E> factor = 1;
-
-  __device__ explicit Divisor(E u) : number(u) {
-    if constexpr (parts<E> == 2) {
-      factor = to_unit_size(size_of(u));
-      const E near_one = scaled(u, factor);
-      number = scaled(conjugate(near_one), 1 / square(near_one));
-    } else {
-      factor = 1 / u;
-    }
-  }
-  __device__ E divides(E x) const {
-    if constexpr (parts<E> == 2) {
-      return product_of(scaled(x, factor), number);
-    } else {
-      if (!isfinite(factor)) {  // numbers near the least one have no reciprocal
-        return x / number;
-      }
-      const E quotient = x * factor;
-      return std::fma(std::fma(-quotient, number, x), factor, quotient);
-    }
-  }
-};
-
-/// Rows and columns of a thread, and groups of warps that have rows of their own.
-template <int rows_a_thread, int columns_a_thread, int group_count>
-struct Shape {
-  static constexpr int rows = rows_a_thread;
-  static constexpr int columns = columns_a_thread;
-  static constexpr int groups = group_count;
-  static constexpr int across = warps / groups;  ///< warps that share the columns
-  static constexpr int width = across * columns;
-  static constexpr int height = lanes * rows * groups;
 };
 
 /// For even columns and for odd ones: a warp may still read of one column when another one writes
@@ -174,16 +69,10 @@ template <class E, class S>
 class NarrowPanelBlock {
  public:
   __device__ NarrowPanelBlock(const NarrowPanel<E>& panel, Shared<E, S>& shared)
-      : panel_(panel),
-        shared_(shared),
-        columns_(static_cast<int>(panel.a.columns)),
-        warp_(static_cast<int>(threadIdx.x) / lanes),
-        lane_(static_cast<int>(threadIdx.x) % lanes),
-        own_column_(warp_ % S::across),
-        group_(warp_ / S::across) {}
+      : panel_(panel), shared_(shared), columns_(static_cast<int>(panel.a.columns)) {}
 
   __device__ void run() {
-    load();
+    own_.load(panel_.a, std::int64_t{blockIdx.x} * S::height, place_);
 #pragma unroll
     for (int k = 0; k < S::columns; ++k) {
 #pragma unroll 1
@@ -193,34 +82,17 @@ class NarrowPanelBlock {
         }
       }
     }
-    store();
-    if (blockIdx.x == 0 && threadIdx.x == 0 && (panel_.before == 0 || *panel_.info == 0)) {
-      *panel_.info = first_odd_;
+    own_.store(panel_.a, place_);
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+      report_.finish(panel_);
     }
   }
 
  private:
-  /// Of the block's rows.
-  __device__ int row_of(int r) const { return (group_ * S::rows + r) * lanes + lane_; }
-  __device__ int column_of(int k) const { return k * S::across + own_column_; }
-
-  __device__ void load() {
-#pragma unroll
-    for (int r = 0; r < S::rows; ++r) {
-      const std::int64_t row = std::int64_t{blockIdx.x} * S::height + row_of(r);
-      place_[r] = row < panel_.a.rows ? static_cast<int>(row) : -1;
-#pragma unroll
-      for (int k = 0; k < S::columns; ++k) {
-        entries_[r][k] =
-            place_[r] >= 0 && column_of(k) < columns_ ? panel_.a(row, column_of(k)) : E{};
-      }
-    }
-  }
-
   /// The k-th column of the warps that `owner` says.
   __device__ void eliminate_column(int k, int owner) {
     const int j = k * S::across + owner;
-    if (own_column_ == owner) {
+    if (place_.column == owner) {
       find_best(j, k);
     }
     __syncthreads();
@@ -229,7 +101,7 @@ class NarrowPanelBlock {
       take_own_row(j, k, own);
     } else {
       offer(j, k, own);
-      if (warp_ == 0) {
+      if (place_.warp == 0) {
         take_row(j);
       }
     }
@@ -242,15 +114,15 @@ class NarrowPanelBlock {
     Candidate best = no_row();
 #pragma unroll
     for (int r = 0; r < S::rows; ++r) {
-      if (place_[r] >= j) {
-        const Candidate own = candidate(entries_[r][k], place_[r]);
+      if (own_.place[r] >= j) {
+        const Candidate own = candidate(own_.entry[r][k], own_.place[r]);
         best = is_better(own, best) ? own : best;
       }
-      shared_.column[j % 2][row_of(r)] = entries_[r][k];
+      shared_.column[j % 2][place_.row_of(r)] = own_.entry[r][k];
     }
     best = best_of_warp(best);
-    if (lane_ == 0) {
-      shared_.best[j % 2][group_] = best;
+    if (place_.lane == 0) {
+      shared_.best[j % 2][place_.group] = best;
       if (S::groups == 1 && panel_.blocks > 1) {
         tell_best(j, best);
       }
@@ -267,24 +139,19 @@ class NarrowPanelBlock {
     if constexpr (S::groups == 1) {
       return shared_.best[j % 2][0];
     }
-    return best_of_warp(lane_ < S::groups ? shared_.best[j % 2][lane_] : no_row());
+    return best_of_warp(place_.lane < S::groups ? shared_.best[j % 2][place_.lane] : no_row());
   }
 
   /// work(column, entry) for those of the row that stands at a place that are not eliminated yet,
   /// by the threads that have them.
   template <class Work>
-  __device__ void for_row(int j, int k, std::uint32_t place, Work work) const {
-#pragma unroll
-    for (int r = 0; r < S::rows; ++r) {
-      if (place_[r] >= 0 && static_cast<std::uint32_t>(place_[r]) == place) {
-#pragma unroll
-        for (int c = 0; c < S::columns; ++c) {
-          if (c >= k && column_of(c) >= j && column_of(c) < columns_) {
-            work(column_of(c), entries_[r][c]);
-          }
-        }
+  __device__ void for_row(int j, int k, std::uint32_t place, const Work& work) const {
+    own_.for_row(place, [&](int c, E entry) {
+      const int column = place_.column_of(c);
+      if (c >= k && column >= j && column < columns_) {
+        work(column, entry);
       }
-    }
+    });
   }
 
   /// Of the only block.
@@ -311,7 +178,7 @@ class NarrowPanelBlock {
     Candidate best = no_row();
     int block = 0;
     for (int from = 0; from < panel_.blocks; from += lanes) {
-      const int b = min(from + lane_, panel_.blocks - 1);
+      const int b = min(from + place_.lane, panel_.blocks - 1);
       const Offer* const offer = panel_.exchange.offers + slots + b;
       std::uint64_t words[2];
       hear_each({&offer->size, &offer->place}, words);
@@ -326,7 +193,7 @@ class NarrowPanelBlock {
     block = from_lane(block, __ffs(static_cast<int>(has_it)) - 1);
     const E* const row = panel_.exchange.rows + (slots + block) * columns_;
     constexpr int each = (S::width + lanes - 1) / lanes;
-    const auto column = [&](int i) { return max(min(i * lanes + lane_, columns_ - 1), j); };
+    const auto column = [&](int i) { return max(min(i * lanes + place_.lane, columns_ - 1), j); };
     const Piece<E>* places[each * pieces<E>];
     Piece<E> words[each * pieces<E>];
 #pragma unroll
@@ -343,7 +210,7 @@ class NarrowPanelBlock {
       }
       shared_.row[j % 2][column(i)] = number.value;
     }
-    if (lane_ == 0) {
+    if (place_.lane == 0) {
       shared_.chosen[j % 2] = chosen;
     }
   }
@@ -351,55 +218,32 @@ class NarrowPanelBlock {
   __device__ void swap(int j) {
     const int pivot_place = static_cast<int>(shared_.chosen[j % 2].place);
     if (blockIdx.x == 0 && threadIdx.x == 0) {
-      panel_.places[j] = panel_.first + pivot_place;
-      const E pivot = shared_.row[j % 2][j];
-      if (first_odd_ == 0 && !(isfinite(real(pivot)) && isfinite(imaginary(pivot)))) {
-        first_odd_ = -(panel_.before + j + 1);
-      }
+      report_.add(panel_, j, pivot_place, shared_.row[j % 2][j]);
     }
-#pragma unroll
-    for (int r = 0; r < S::rows; ++r) {
-      if (place_[r] == pivot_place) {
-        place_[r] = j;
-      } else if (place_[r] == j) {
-        place_[r] = pivot_place;
-      }
-    }
+    own_.swap(j, pivot_place);
   }
 
   __device__ void eliminate(int j, int k, int owner) {
     E row[S::columns];
 #pragma unroll
     for (int c = 0; c < S::columns; ++c) {
-      row[c] = shared_.row[j % 2][column_of(c)];
+      row[c] = shared_.row[j % 2][place_.column_of(c)];
     }
     const E pivot = shared_.row[j % 2][j];
     const bool divides = real(pivot) != 0 || imaginary(pivot) != 0;
     const Divisor<E> divisor(divides ? pivot : from_real<E>(1));
 #pragma unroll
     for (int r = 0; r < S::rows; ++r) {
-      if (place_[r] > j) {
-        const E l = divisor.divides(shared_.column[j % 2][row_of(r)]);
+      if (own_.place[r] > j) {
+        const E l = divisor.divides(shared_.column[j % 2][place_.row_of(r)]);
 #pragma unroll
         for (int c = 0; c < S::columns; ++c) {
-          if (c > k || (c == k && own_column_ > owner)) {
-            entries_[r][c] = subtract_product(entries_[r][c], l, row[c]);
+          if (c > k || (c == k && place_.column > owner)) {
+            own_.entry[r][c] = subtract_product(own_.entry[r][c], l, row[c]);
           }
         }
-        if (own_column_ == owner) {
-          entries_[r][k] = l;
-        }
-      }
-    }
-  }
-
-  __device__ void store() const {
-#pragma unroll
-    for (int r = 0; r < S::rows; ++r) {
-#pragma unroll
-      for (int k = 0; k < S::columns; ++k) {
-        if (place_[r] >= 0 && column_of(k) < columns_) {
-          panel_.a(place_[r], column_of(k)) = entries_[r][k];
+        if (place_.column == owner) {
+          own_.entry[r][k] = l;
         }
       }
     }
@@ -408,13 +252,9 @@ class NarrowPanelBlock {
   const NarrowPanel<E>& panel_;
   Shared<E, S>& shared_;
   int columns_;
-  int warp_;
-  int lane_;
-  int own_column_;
-  int group_;
-  E entries_[S::rows][S::columns];
-  int place_[S::rows];  // -1 where there is no row
-  std::int64_t first_odd_ = 0;
+  Place<S> place_;
+  Entries<E, S> own_;
+  Report<E> report_;
 };
 
 template <class E, class S>
@@ -462,7 +302,10 @@ bool with_shape(std::int64_t rows, const Work& work) {
 
 template <class E>
 std::int64_t LuDeviceKernels<E>::narrow_columns(std::int64_t rows) {
-  std::int64_t columns = 0;
+  std::int64_t columns = cluster_columns<E>(rows);
+  if (columns > 0) {
+    return columns;
+  }
   with_shape<E>(rows, [&](auto shape) { columns = decltype(shape)::width; });
   return columns;
 }
@@ -485,24 +328,23 @@ template <class E>
 void LuDeviceKernels<E>::narrow_panel(cudaStream_t stream, std::int64_t first, std::int64_t before,
                                       Out a, std::int64_t* places, std::int64_t* info,
                                       void* scratch) {
+  const Panel<E> panel{device(a), first, before, places, info};
+  if (factor_in_cluster(stream, panel)) {
+    return;
+  }
   with_shape<E>(a.rows(), [&](auto shape) {
     using S = decltype(shape);
     const std::int64_t blocks = divide_up(a.rows(), S::height);
     const auto columns = static_cast<std::size_t>(a.columns());
     const auto block_count = static_cast<std::size_t>(blocks);
-    const NarrowPanel<E> panel{device(a),
-                               first,
-                               before,
-                               places,
-                               info,
-                               Exchange<E>::in(scratch, columns, block_count),
-                               static_cast<int>(blocks)};
+    const NarrowPanel<E> of_blocks{panel, Exchange<E>::in(scratch, columns, block_count),
+                                   static_cast<int>(blocks)};
     if (blocks > 1) {
       set_bytes(stream, scratch, 0xff, Exchange<E>::bytes(columns, block_count));
     }
     allow_shared(&factor_narrow<E, S>, sizeof(Shared<E, S>));
     launch_together(stream, &factor_narrow<E, S>, blocks, {dim3(threads), sizeof(Shared<E, S>)},
-                    panel);
+                    of_blocks);
   });
 }
 

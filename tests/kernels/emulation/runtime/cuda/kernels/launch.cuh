@@ -56,6 +56,15 @@ inline unsigned __ballot_sync(unsigned /*mask*/, bool vote) {
 }
 inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == ~0U; }
 inline bool __any_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) != 0; }
+inline unsigned __reduce_max_sync(unsigned /*mask*/, unsigned value) {
+  return shardsolve::emulation::exchange(value, [](auto of) {
+    unsigned largest = 0;
+    for (int lane = 0; lane < shardsolve::emulation::lanes_a_warp; ++lane) {
+      largest = std::max(largest, of(lane));
+    }
+    return largest;
+  });
+}
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __ffs(int bits) {
   return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1;
