@@ -35,9 +35,10 @@ struct SingularValues {
 /// entry of a column being real and positive (of U's, for m < n).
 ///
 /// By a polar factorisation A = P H (QDWH: products and Cholesky factors alone) and the eigenpairs
-/// of H. Where m >= 4 n, QR comes first; where m < n, all is done for A^H, which crosses the ranks
-/// once. About 60 k^3 multiplications and additions beside eigh's (complex: four times as much),
-/// and 4 m n k more for QR. Singular values are within a few u of ||A||, as LAPACK's are. Workspace
+/// of H: about 60 k^3 multiplications and additions beside eigh's (complex: four times as much).
+/// Where m >= 4 n, QR comes first, 4 m n k more; where m < n, all is done for A^H, which crosses the
+/// ranks once. But up to 7 CPU ranks, or more of them for k < 512, leave A, or QR's R, to LAPACK on
+/// the first one: k x k numbers. Singular values are within a few u of ||A||, as LAPACK's. Workspace
 /// and memory of the call: plan_svd(), refused with both figures if it is not there. The same bits
 /// on every run with the same ranks and boundaries. Throws Error: invalid_argument if A has no rows
 /// or columns, shapes or boundaries do not fit, or layouts not the mesh; out_of_memory, cancelled,
