@@ -10,8 +10,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::cli {
@@ -74,6 +77,51 @@ std::string names_of_verbs() {
   return fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
+/// Letters to change, leave out or put in for one word to become the other.
+std::size_t distance(std::string_view one, std::string_view other) {
+  std::vector<std::size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < other.size(); ++j) {
+      const std::size_t changed = diagonal + (one[i] == other[j] ? 0 : 1);
+      diagonal = std::exchange(row[j + 1], std::min({changed, row[j] + 1, row[j + 1] + 1}));
+    }
+  }
+  return row.back();
+}
+
+/// The option of this command that is spelled nearly like that; empty if there is none.
+std::string option_like(const CLI::App& command, const std::string& given) {
+  constexpr std::size_t most_letters = 2;
+  std::string nearest;
+  std::size_t least = most_letters + 1;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      const std::size_t letters = distance("--" + name, given);
+      if (letters < least) {
+        least = letters;
+        nearest = "--" + name;
+      }
+    }
+  }
+  return nearest;
+}
+
+/// Of a command line with arguments that belong nowhere: options first, as what stands behind one
+/// may have been its value.
+std::string not_expected(const CLI::App& command, const CLI::ParseError& error) {
+  for (const std::string& argument : command.remaining()) {
+    if (argument.starts_with("--")) {
+      const std::string given = argument.substr(0, argument.find('='));
+      const std::string nearest = option_like(command, given);
+      return fmt::format("the option '{}' was not expected{}", given,
+                         nearest.empty() ? "" : ": did you mean '" + nearest + "'?");
+    }
+  }
+  return error.what();
+}
+
 /// What was wrong, or the help or version that was asked for. `verb`: null if none was given.
 Answer answer(const CLI::App& app, const CLI::ParseError& error, const Verb* verb,
               const std::string& first_argument) {
@@ -87,8 +135,11 @@ Answer answer(const CLI::App& app, const CLI::ParseError& error, const Verb* ver
                                                : "'" + first_argument + "' is not a command",
                         names_of_verbs())};
   }
-  return {exit_misuse, fmt::format("{}\nUsage: {}\nTry 'shardsolve {} --help'.", error.what(),
-                                   verb->usage, verb->name)};
+  const std::string what = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)
+                               ? not_expected(*app.get_subcommands().front(), error)
+                               : error.what();
+  return {exit_misuse,
+          fmt::format("{}\nUsage: {}\nTry 'shardsolve {} --help'.", what, verb->usage, verb->name)};
 }
 
 /// The command that was given; null if none was.

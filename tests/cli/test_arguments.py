@@ -127,6 +127,8 @@ def test_jobs_name_themselves_where_a_file_is_missing(command, arguments):
         (["inverse", "A.npy"], ["--output is required", "-o X.npy"]),
         (["logdet", "A.npy", "b.npy"], ["not expected", "b.npy"]),
         ([*SOLVE, "--verbose"], ["not expected", "--verbose"]),
+        ([*SOLVE, "--assum", "gen"], ["'--assum' was not expected", "did you mean '--assume'?"]),
+        ([*SOLVE, "--assume-=gen"], ["'--assume-' was not expected", "'--assume'"]),
         ([*SOLVE, "--devices", "10000"], ["'10000'", "1 to 64"]),
         ([*SOLVE, "--devices", "0"], ["'0'", "1 to 64"]),
         ([*SOLVE, "--devices", "-1"], ["'-1'", "1 to 64"]),
