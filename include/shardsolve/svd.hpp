@@ -36,13 +36,13 @@ struct SingularValues {
 ///
 /// By a polar factorisation A = P H (QDWH: products and Cholesky factors alone) and the eigenpairs
 /// of H: about 60 k^3 multiplications and additions beside eigh's (complex: four times as much).
-/// Where m >= 4 n, QR comes first, 4 m n k more; where m < n, all is done for A^H, which crosses the
-/// ranks once. But up to 7 CPU ranks, or more of them for k < 512, leave A, or QR's R, to LAPACK on
-/// the first one: k x k numbers. Singular values are within a few u of ||A||, as LAPACK's. Workspace
-/// and memory of the call: plan_svd(), refused with both figures if it is not there. The same bits
-/// on every run with the same ranks and boundaries. Throws Error: invalid_argument if A has no rows
-/// or columns, shapes or boundaries do not fit, or layouts not the mesh; out_of_memory, cancelled,
-/// communication. Y. Nakatsukasa, N. J. Higham, SIAM J. Sci. Comput. 35 (2013) A1325.
+/// Where m >= 4 n, QR comes first, 4 m n k more; where m < n, all is done for A^H, which crosses
+/// the ranks once. But up to 7 CPU ranks for k <= 3072, or more for k < 512, leave A, or QR's R, to
+/// LAPACK on the first one: k x k numbers. Values are within a few u of ||A||, as LAPACK's.
+/// Workspace and memory of the call: plan_svd(), refused with both figures if it is not there. The
+/// same bits on every run with the same ranks and boundaries. Throws Error: invalid_argument if A
+/// has no rows or columns, shapes or boundaries do not fit, or layouts not the mesh; out_of_memory,
+/// cancelled, communication. Y. Nakatsukasa, N. J. Higham, SIAM J. Sci. Comput. 35 (2013) A1325.
 template <Scalar T>
 SHARDSOLVE_EXPORT SingularValues<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
                                         RowBlocks<T> v, const RunOptions& options = {});

@@ -346,6 +346,18 @@ TEST(Svd, Iterations_BringAllOfTheirRangeToOne) {
   }
 }
 
+TEST(Svd, AFewCpuRanks_LeaveItToLapackWhereThatTakesSeconds) {
+  using dense::svd::is_on_first_rank;
+  EXPECT_TRUE(is_on_first_rank(3072, 7, Memory::host));
+  EXPECT_FALSE(is_on_first_rank(3073, 1, Memory::host));  // it would be silent for long
+  EXPECT_TRUE(is_on_first_rank(511, 64, Memory::host));
+  EXPECT_FALSE(is_on_first_rank(512, 8, Memory::host));
+  EXPECT_FALSE(is_on_first_rank(2, 1, Memory::device));
+  // lstsq() has its other way from there on
+  EXPECT_TRUE(dense::qr::is_by_polar(3073, 1, Memory::host));
+  EXPECT_FALSE(dense::qr::is_by_polar(3072, 7, Memory::host));
+}
+
 TEST(Svd, BadInput_IsRefusedWithItsPlace) {
   const SlabLayout rows({0, 4, 9}, 3);
   const SlabLayout columns({0, 3, 3}, 2);

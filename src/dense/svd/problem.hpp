@@ -1,6 +1,7 @@
 /// How a call for singular values cuts its work, for the call and for its plan.
 #pragma once
 
+#include "dense/qr/program.hpp"
 #include "dense/svd/polar_factor.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -15,10 +16,10 @@ namespace shardsolve::dense::svd {
 /// What is wanted of A.
 enum class Wanted : std::uint8_t { values, vectors, polar };
 
-/// Whether svd() and svdvals() leave it to the first rank. LAPACK's gesdd on one CPU rank takes a
-/// quarter of the operations of polar factors over all, as for lstsq(): docs/design/svd.md.
+/// Whether svd() and svdvals() leave it to LAPACK on the first rank, where lstsq() does, but for
+/// GPUs: docs/design/svd.md.
 constexpr bool is_on_first_rank(std::int64_t columns, std::int64_t ranks, Memory memory) {
-  return memory == Memory::host && (ranks < 8 || columns < 512);
+  return memory == Memory::host && !qr::is_by_polar(columns, ranks, memory);
 }
 
 /// The matrix that is worked on, with at least as many rows as columns: A or, if A has fewer, A^H.
