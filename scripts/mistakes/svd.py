@@ -6,7 +6,9 @@ SQUARE = "SvdFamily/float64.OfEverySquareMatrix*"
 
 POLAR_FACTOR = "src/dense/svd/polar_factor.cpp"
 BY_POLAR = "src/dense/svd/by_polar.cpp"
-ON_FIRST_RANK = "src/dense/svd/on_first_rank.cpp"
+BY_BIDIAGONAL = "src/dense/svd/by_bidiagonal.cpp"
+FORM = "src/dense/svd/bidiagonal_form.cpp"
+FORM_KERNELS = "src/runtime/host/bidiagonal_kernels.cpp"
 
 MISTAKES = (
     # The iteration.
@@ -69,26 +71,62 @@ MISTAKES = (
         "std::ldexp(eigenvalue(i), -exponent())",
         SQUARE,
     ),
-    # LAPACK's on the first rank.
+    # The bidiagonal form.
+    Mistake(
+        "a column whose row is forgotten",
+        FORM_KERNELS,
+        "y[j] = sums.row[j] - sums.product[j];",
+        "y[j] = -sums.product[j];",
+        SQUARE,
+    ),
+    Mistake(
+        "vectors of zeros that are reflected",
+        FORM_KERNELS,
+        "squared >= shortest_squared",
+        "squared >= 0.0",
+        SQUARE,
+    ),
+    Mistake(
+        "factors of reflections whose phase is lost",
+        FORM_KERNELS,
+        "std::imag(W{1} / tau[j])",
+        "0.0",
+        "SvdFamily/complex128.OfEverySquareMatrix*",
+    ),
+    Mistake(
+        "a panel that is left out of the rest",
+        FORM,
+        "panel.x.block(above, 0, rows, width), panel.u.block(end, 0, behind, width), Wide{1},",
+        "panel.x.block(above, 0, rows, width), panel.u.block(end, 0, behind, width), Wide{0},",
+        "SvdFamily/float64.OfManyColumns*",
+    ),
+    Mistake(
+        "reflections in the order in which they were made",
+        FORM,
+        "const std::int64_t first = p * panel_columns;\n    const std::int64_t width = std::min(panel_columns, n - first);\n    // They",
+        "const std::int64_t first = ((n - 1) / panel_columns - p) * panel_columns;\n"
+        "    const std::int64_t width = std::min(panel_columns, n - first);\n    // They",
+        "SvdFamily/float64.OfManyColumns*",
+    ),
+    Mistake(
+        "rows that are 0 in more reflectors than they are",
+        FORM,
+        "reflectors.layout.eliminated(rank_.index(), Step(first))",
+        "reflectors.layout.eliminated(rank_.index(), Step(first + width))",
+        SQUARE,
+    ),
     Mistake(
         "phases that are not turned back",
-        ON_FIRST_RANK,
-        "qr::conjugate(phase);",
-        "phase;",
+        BY_BIDIAGONAL,
+        "factors.push_back(qr::conjugate(largest) / std::abs(largest));",
+        "factors.push_back(largest / std::abs(largest));",
         "SvdFamily/complex128.OfEverySquareMatrix*",
     ),
     Mistake(
         "columns of R whose scales are left in it",
-        ON_FIRST_RANK,
+        BY_BIDIAGONAL,
         "qr::undo_scales<Wide>(rank, factored.r, factored.exponents, r);",
         "rank.kernels<Wide>().copy(rank.update(), factored.r, r);",
         "SvdFamily/float64.OfEveryTallOrWide*",
-    ),
-    Mistake(
-        "A^H for A where it is square",
-        ON_FIRST_RANK,
-        "const MatrixView<T> all = adjoint_of<T>(rank, adjoint);",
-        "const MatrixView<T> all = adjoint;",
-        SQUARE,
     ),
 )

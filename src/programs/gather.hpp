@@ -104,10 +104,10 @@ void gather_table(mesh::Rank& rank, V* table, const std::vector<std::int64_t>& b
   rank.finish(rank.transfer());
 }
 
-/// A matrix of which each rank has some columns, on all ranks and column-major. `own` has been
+/// A matrix of which each rank has some columns: all of it, in memory of this call. `own` has been
 /// written on the update queue. Waits likewise.
 template <Scalar T>
-std::vector<T> gather_columns(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> own) {
+MatrixView<T> all_columns(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> own) {
   const std::int64_t rows = own.rows();
   const MatrixView<T> all = rank.workspace<T>(rows, layout.size());
   std::vector<comm::Bytes> pieces;
@@ -120,8 +120,16 @@ std::vector<T> gather_columns(mesh::Rank& rank, const SlabLayout& layout, Matrix
   rank.finish(rank.update());
   if (rank.count() > 1) {
     rank.communicator().all_gather(rank.transfer(), std::move(pieces));
+    rank.finish(rank.transfer());
   }
-  return rank.fetch(rank.transfer(), all.data(), rows * layout.size());
+  return all;
+}
+
+/// Likewise on the host, column-major.
+template <Scalar T>
+std::vector<T> gather_columns(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> own) {
+  const MatrixView<T> all = all_columns<T>(rank, layout, own);
+  return rank.fetch(rank.transfer(), all.data(), all.rows() * all.columns());
 }
 
 }  // namespace shardsolve::programs

@@ -33,6 +33,8 @@ std::string_view what_for(KernelSet set) {
       return "LU factorisations";
     case KernelSet::qr:
       return "QR factorisations and least squares";
+    case KernelSet::bidiagonal:
+      return "bidiagonal forms";
     case KernelSet::local:
       return "dot products and small systems";
   }

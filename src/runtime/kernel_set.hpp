@@ -23,6 +23,7 @@ enum class KernelSet : std::uint8_t {
   boxes,        ///< BoxKernels
   lu,           ///< LuKernels
   qr,           ///< QrKernels
+  bidiagonal,   ///< BidiagonalKernels
   local,        ///< LocalKernels
 };
 

@@ -323,10 +323,10 @@ def test_svd_limit_on_file_size_leaves_none(command, tmp_path):
 
 
 def test_svd_signal_leaves_nothing(command, tmp_path):
-    save(tmp_path / "A.npy", matrix(900, 900, "complex128"))
+    save(tmp_path / "A.npy", matrix(2000, 2000, "complex128"))  # some seconds of work
     before = contents(tmp_path)
     process, terminal = start_on_terminal(command, [*SVD, "--devices", "4", "--trace", "t.json"])
-    shown = received(terminal, lambda text: "\rpolar" in text)
+    shown = received(terminal, lambda text: "\rbidiagonal form" in text)
     assert process.poll() is None, shown
     process.send_signal(signal.SIGTERM)
     shown += received(terminal, never)

@@ -229,6 +229,29 @@ TYPED_TEST(SvdFamily, OfEveryTallOrWideMatrix_IsAsGoodAsLapacks) {
   }
 }
 
+// More columns than the bidiagonal form takes at a time, of A itself and of its R.
+TYPED_TEST(SvdFamily, OfManyColumns_IsAsGoodAsLapacks) {
+  using T = TypeParam;
+  std::size_t next = 0;
+  for (const auto& [m, n] : {std::pair{70, 70}, {64, 33}, {100, 65}, {140, 70}}) {
+    const DenseMatrix<T> random = right_hand_sides<T>(m, n, 5);
+    DenseMatrix<T> graded = random;
+    DenseMatrix<T> ones(m, n);
+    std::fill_n(ones.data(), m * n, T{1});
+    for (std::int64_t j = 0; j < n; ++j) {
+      const RealOf<T> size = std::ldexp(RealOf<T>{1}, static_cast<int>(-(j * 37) % 91));
+      for (std::int64_t i = 0; i < m; ++i) {
+        graded(i, j) *= size;
+      }
+    }
+    for (const DenseMatrix<T>& a : {random, graded, ones}) {
+      const SvdCut cut = cuts(m, n)[next++ % 3];
+      SCOPED_TRACE(std::to_string(m) + " x " + std::to_string(n) + " " + cut.name);
+      expect_as_good_as_lapack(a, cut, Way::called, Peer<T>(a), reference::svd(a));
+    }
+  }
+}
+
 TYPED_TEST(SvdFamily, PolarFactors_AreThoseOfTheOracle) {
   using T = TypeParam;
   std::size_t next = 0;
@@ -346,14 +369,12 @@ TEST(Svd, Iterations_BringAllOfTheirRangeToOne) {
   }
 }
 
-TEST(Svd, AFewCpuRanks_LeaveItToLapackWhereThatTakesSeconds) {
-  using dense::svd::is_on_first_rank;
-  EXPECT_TRUE(is_on_first_rank(3072, 7, Memory::host));
-  EXPECT_FALSE(is_on_first_rank(3073, 1, Memory::host));  // it would be silent for long
-  EXPECT_TRUE(is_on_first_rank(511, 64, Memory::host));
-  EXPECT_FALSE(is_on_first_rank(512, 8, Memory::host));
-  EXPECT_FALSE(is_on_first_rank(2, 1, Memory::device));
-  // lstsq() has its other way from there on
+TEST(Svd, CpuRanks_GoByABidiagonalFormUntilItsVectorsAreLong) {
+  using dense::svd::is_by_bidiagonal;
+  EXPECT_TRUE(is_by_bidiagonal(8192, Memory::host));
+  EXPECT_FALSE(is_by_bidiagonal(8193, Memory::host));
+  EXPECT_FALSE(is_by_bidiagonal(2, Memory::device));
+  // what LAPACK finds alone for lstsq() would keep it silent for long
   EXPECT_TRUE(dense::qr::is_by_polar(3073, 1, Memory::host));
   EXPECT_FALSE(dense::qr::is_by_polar(3072, 7, Memory::host));
 }

@@ -346,7 +346,7 @@ Answer run_lstsq_by_polar(Mesh& mesh, const RunOptions& options) {
 }
 
 /// Singular values and vectors of a wide matrix: its adjoint crosses the ranks, then QR comes
-/// first. By LAPACK on the first CPU rank, or by polar factors as on GPUs.
+/// first. By a bidiagonal form where ranks are CPUs, or by polar factors as on GPUs.
 template <Scalar T>
 Answer run_svd(Mesh& mesh, const RunOptions& options, bool by_polar) {
   const SmallSystem<T> rows(mesh, 3, 2);

@@ -2,8 +2,8 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/qr/powers.hpp"
+#include "dense/svd/by_bidiagonal.hpp"
 #include "dense/svd/by_polar.hpp"
-#include "dense/svd/on_first_rank.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/svd.hpp>
@@ -65,9 +65,8 @@ SlabLayout even_columns(const RowBlocks<T>& a) {
 template <Scalar T>
 SingularValues<T> find(const Task<T>& task, const Places<T>& places) {
   const std::int64_t least = std::min(task.a.layout().size(), task.a.columns());
-  return is_on_first_rank(least, task.mesh.ranks(), task.mesh.memory())
-             ? svd_on_first_rank(task, places)
-             : svd_by_polar(task, places);
+  return is_by_bidiagonal(least, task.mesh.memory()) ? svd_by_bidiagonal(task, places)
+                                                     : svd_by_polar(task, places);
 }
 
 }  // namespace

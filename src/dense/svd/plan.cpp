@@ -1,5 +1,7 @@
+#include "core/each_dtype.hpp"
 #include "core/right_hand_sides.hpp"
 #include "dense/qr/factor.hpp"
+#include "dense/svd/bidiagonal_form.hpp"
 #include "dense/svd/certificate.hpp"
 #include "dense/svd/problem.hpp"
 #include "programs/plan_parts.hpp"
@@ -90,39 +92,46 @@ Plan plan_of(const Problem& problem, Dtype dtype, Wanted wanted) {
   return plan;
 }
 
-std::int64_t bytes_on_first_rank(const Problem& problem, Dtype dtype, Wanted wanted) {
+std::int64_t bytes_by_bidiagonal(const Problem& problem, Dtype dtype, Wanted wanted) {
   const std::int64_t n = problem.size();
   const bool vectors = wanted == Wanted::vectors;
-  const bool is_complex = dtype == Dtype::complex64 || dtype == Dtype::complex128;
-  const std::int64_t own = n * n * element_size(dtype);
-  const std::int64_t wide = n * n * (is_complex ? 16 : 8);
-  // What LAPACK overwrites, and its memory
-  std::int64_t bytes = wide + (is_complex ? 4 : 0) * wide + (vectors ? 4 : 0) * wide;
-  // A, and QR's Q, or all of A and its adjoint
-  bytes += row_bytes(problem, dtype) + small_bytes(problem) +
-           (problem.rows.size() > n
-                ? row_bytes(problem, dtype) + qr::factor_bytes(problem.rows.ranks(), n, dtype)
-                : 2 * own);
+  const bool by_qr = has_triangle(problem);
+  std::int64_t bytes =
+      row_bytes(problem, dtype) + small_bytes(problem) + with_dtype(dtype, [&]<class T>() {
+        return BidiagonalForm<T>::bytes(by_qr ? problem.columns : problem.rows, problem.columns,
+                                        vectors);
+      });
+  const std::int64_t wide =
+      n * n * (dtype == Dtype::complex64 || dtype == Dtype::complex128 ? 16 : 8);
+  if (by_qr) {  // R, and Q if the caller does not give its memory
+    bytes += wide + qr::factor_bytes(problem.rows.ranks(), n, dtype) + row_bytes(problem, dtype);
+  }
   if (vectors) {
-    // U and V^H on the first rank and on all, rows of V, A
-    bytes += 2 * wide + 2 * own + square_bytes(problem, dtype) + row_bytes(problem, dtype) +
+    // V, its adjoint and all of it; rows of A
+    bytes += 2 * square_bytes(problem, dtype) + n * n * element_size(dtype) +
+             row_bytes(problem, dtype) +
              3 * Certificate<double>::bytes(problem.rows.ranks(), problem.rows.max_width(), n);
+    if (by_qr) {  // U_R, its adjoint and all of it
+      bytes += 2 * square_bytes(problem, dtype) + n * n * element_size(dtype);
+    }
   }
   return bytes;
 }
 
-Plan plan_on_first_rank(const Problem& problem, Dtype dtype, Wanted wanted) {
+Plan plan_by_bidiagonal(const Problem& problem, Dtype dtype, Wanted wanted) {
   Plan plan = programs::begin_plan(problem.columns, dtype);
   plan.matrix_bytes = row_bytes(problem, dtype);
+  const bool vectors = wanted == Wanted::vectors;
   const auto n = static_cast<double>(problem.size());
   const auto m = static_cast<double>(problem.rows.size());
-  const bool has_triangle = problem.rows.size() > problem.size();
-  const double of_square = wanted == Wanted::vectors ? 10.0 : 4.0 / 3.0;
-  plan.flops =
-      programs::multiply_add(dtype) * n * n * (of_square * n + (has_triangle ? 5.0 * m : 0.0));
-  plan.bytes_moved = 3.0 * n * n * static_cast<double>(element_size(dtype)) *
-                     static_cast<double>(problem.rows.ranks() - 1);
-  plan.workspace_bytes = bytes_on_first_rank(problem, dtype, wanted);
+  const double rows = has_triangle(problem) ? n : m;
+  plan.flops = programs::multiply_add(dtype) * n * n *
+               (2.0 * rows - 2.0 / 3.0 * n + (vectors ? 2.0 * rows + 4.0 * n : 0.0) +
+                (has_triangle(problem) ? 5.0 * m : 0.0));
+  const auto others = static_cast<double>(problem.rows.ranks() - 1);
+  plan.bytes_moved = others * n * n * static_cast<double>(element_size(dtype)) *
+                     (vectors ? 6.0 + static_cast<double>(problem.rows.ranks()) : 1.0);
+  plan.workspace_bytes = bytes_by_bidiagonal(problem, dtype, wanted);
   if (problem.is_adjoint) {
     plan.workspace_bytes =
         row_bytes(problem, dtype) + std::max(plan.workspace_bytes, adjoint_bytes(problem, dtype));
@@ -146,8 +155,8 @@ Plan plan_svd(const SlabLayout& layout, Dtype dtype, std::int64_t columns, bool 
               Memory memory) {
   const dense::svd::Problem problem = problem_of(layout, columns);
   const auto wanted = vectors ? dense::svd::Wanted::vectors : dense::svd::Wanted::values;
-  return dense::svd::is_on_first_rank(problem.size(), layout.ranks(), memory)
-             ? dense::svd::plan_on_first_rank(problem, dtype, wanted)
+  return dense::svd::is_by_bidiagonal(problem.size(), memory)
+             ? dense::svd::plan_by_bidiagonal(problem, dtype, wanted)
              : dense::svd::plan_of(problem, dtype, wanted);
 }
 

@@ -16,10 +16,12 @@ namespace shardsolve::dense::svd {
 /// What is wanted of A.
 enum class Wanted : std::uint8_t { values, vectors, polar };
 
-/// Whether svd() and svdvals() leave it to LAPACK on the first rank, where lstsq() does, but for
-/// GPUs: docs/design/svd.md.
-constexpr bool is_on_first_rank(std::int64_t columns, std::int64_t ranks, Memory memory) {
-  return memory == Memory::host && !qr::is_by_polar(columns, ranks, memory);
+/// Up to so many columns svd() and svdvals() go by a bidiagonal form on CPU ranks: its vectors,
+/// which LAPACK finds, are whole on each rank, and that rank is silent meanwhile.
+inline constexpr std::int64_t max_columns_of_form = 8192;
+
+constexpr bool is_by_bidiagonal(std::int64_t columns, Memory memory) {
+  return memory == Memory::host && columns <= max_columns_of_form;
 }
 
 /// The matrix that is worked on, with at least as many rows as columns: A or, if A has fewer, A^H.
@@ -50,8 +52,12 @@ std::int64_t last_bytes(const Problem& problem, Dtype dtype);
 /// Of the whole call by polar factors: what it keeps between its steps counts as workspace, too.
 Plan plan_of(const Problem& problem, Dtype dtype, Wanted wanted);
 
-/// On the first rank: of the step that does all, and of the whole call.
-std::int64_t bytes_on_first_rank(const Problem& problem, Dtype dtype, Wanted wanted);
-Plan plan_on_first_rank(const Problem& problem, Dtype dtype, Wanted wanted);
+/// By a bidiagonal form. Whether it is R's, not A's: reflections of all rows take longer then.
+inline bool has_triangle(const Problem& problem) {
+  return problem.rows.size() >= 2 * problem.size();
+}
+/// Of the step that does all, and of the whole call.
+std::int64_t bytes_by_bidiagonal(const Problem& problem, Dtype dtype, Wanted wanted);
+Plan plan_by_bidiagonal(const Problem& problem, Dtype dtype, Wanted wanted);
 
 }  // namespace shardsolve::dense::svd

@@ -69,6 +69,8 @@ struct CudaKernelSets {
         return static_cast<const LuKernels<T>*>(&lu);
       case KernelSet::qr:
         return static_cast<const QrKernels<T>*>(&qr);
+      case KernelSet::bidiagonal:
+        break;  // GPUs find singular values by polar factors
       case KernelSet::local:
         if constexpr (std::is_same_v<T, double>) {
           return static_cast<const LocalKernels*>(&local);

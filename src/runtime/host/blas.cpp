@@ -84,6 +84,9 @@ SHARDSOLVE_DECLARE_COMPLEX_SVD(std::complex<float>, float, cgesdd_)
 SHARDSOLVE_DECLARE_COMPLEX_SVD(std::complex<double>, double, zgesdd_)
 SHARDSOLVE_DECLARE_STEQR(float, ssteqr_)
 SHARDSOLVE_DECLARE_STEQR(double, dsteqr_)
+void dbdsdc_(const char*, const char*, const int*, double*, double*, double*, const int*, double*,
+             const int*, double*, int*, double*, int*, int*, std::size_t, std::size_t)
+    SHARDSOLVE_BLAS_SYMBOL(dbdsdc_);
 #ifdef SHARDSOLVE_BLAS_PRIVATE
 void openblas_set_num_threads(int threads) SHARDSOLVE_BLAS_SYMBOL(openblas_set_num_threads);
 char* openblas_get_config() SHARDSOLVE_BLAS_SYMBOL(openblas_get_config);
@@ -574,6 +577,25 @@ std::int64_t steqr(Real* diagonal, Real* off_diagonal, MatrixView<Real> z) {
   const Call call;
   Symbols<Real>::steqr(&with_vectors, &n, diagonal, off_diagonal, z.data(), &stride, work.data(),
                        &info, 1);
+  return info;
+}
+
+std::int64_t bdsdc(std::int64_t n, double* diagonal, double* off_diagonal, MatrixView<double> u,
+                   MatrixView<double> vt) {
+  const bool with_vectors = !u.empty();
+  const int order = checked(n);
+  const int ldu = checked(u.stride());
+  const int ldv = checked(vt.stride());
+  const char upper = 'U';
+  const char job = with_vectors ? 'I' : 'N';
+  std::vector<double> work(static_cast<std::size_t>(with_vectors ? (3 * n + 4) * n : 4 * n) + 1);
+  std::vector<int> places(static_cast<std::size_t>(8 * n) + 1);
+  double unused = 0.0;
+  int unused_place = 0;
+  int info = 0;
+  const Call call;
+  dbdsdc_(&upper, &job, &order, diagonal, off_diagonal, u.data(), &ldu, vt.data(), &ldv, &unused,
+          &unused_place, work.data(), places.data(), &info, 1, 1);
   return info;
 }
 

@@ -73,4 +73,10 @@ struct Blas {
 template <class Real>
 std::int64_t steqr(Real* diagonal, Real* off_diagonal, MatrixView<Real> z);
 
+/// Singular values, descending, of an upper bidiagonal matrix of order n, in place of its diagonal,
+/// and u and vt with B = u diag(s) vt, unless both are empty. Overwrites the off-diagonal, n
+/// numbers of which the last is of no meaning. LAPACK's info: 0, or not converged. LAPACK: bdsdc.
+std::int64_t bdsdc(std::int64_t n, double* diagonal, double* off_diagonal, MatrixView<double> u,
+                   MatrixView<double> vt);
+
 }  // namespace shardsolve::runtime::host::blas

@@ -3,6 +3,7 @@
 
 #include "runtime/device.hpp"
 #include "runtime/host/band_kernels.hpp"
+#include "runtime/host/bidiagonal_kernels.hpp"
 #include "runtime/host/cholesky_kernels.hpp"
 #include "runtime/host/hermitian_kernels.hpp"
 #include "runtime/host/host_kernels.hpp"
@@ -45,6 +46,8 @@ struct HostKernelSets {
         return static_cast<const LuKernels<T>*>(&lu);
       case KernelSet::qr:
         return static_cast<const QrKernels<T>*>(&qr);
+      case KernelSet::bidiagonal:
+        return static_cast<const BidiagonalKernels<T>*>(&bidiagonal);
       case KernelSet::fronts:
       case KernelSet::boxes:
         break;  // what they are for is done otherwise on CPUs: sparse::Workers
@@ -63,6 +66,7 @@ struct HostKernelSets {
   HostKrylovKernels<T> krylov;
   HostLuKernels<T> lu{base};
   HostQrKernels<T> qr;
+  HostBidiagonalKernels<T> bidiagonal;
 };
 
 class HostDevice : public Device {
