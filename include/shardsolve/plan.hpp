@@ -55,11 +55,12 @@ SHARDSOLVE_EXPORT Plan plan_lu_inverse_in_place(const SlabLayout& layout, Dtype 
 
 /// qr of as many columns, with Q; the layout is that of the rows.
 SHARDSOLVE_EXPORT Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
-/// least_squares, lstsq or ridge, likewise, with `sides` right-hand sides: of whichever needs most,
-/// on CPU devices or GPUs; what lstsq of many columns keeps between its steps is in the workspace.
-/// Throws Error(invalid_argument) as plan_cholesky_solve.
+/// least_squares, lstsq or ridge, likewise, with `sides` right-hand sides: of whichever needs most;
+/// what lstsq of many columns keeps between its steps is in the workspace. `memory`: of the mesh, as
+/// for plan_svd. Throws Error(invalid_argument) as plan_cholesky_solve.
 SHARDSOLVE_EXPORT Plan plan_least_squares(const SlabLayout& layout, Dtype dtype,
-                                          std::int64_t columns, std::int64_t sides);
+                                          std::int64_t columns, std::int64_t sides,
+                                          Memory memory = Memory::device);
 
 /// eigh of a matrix on this layout, of which the boundaries count: with eigenvectors, as many as
 /// the matrix has, or without. `factor_tile`: of the factor of B, if there is one.
@@ -68,7 +69,7 @@ SHARDSOLVE_EXPORT Plan plan_eigh(const SlabLayout& layout, Dtype dtype, bool vec
 
 /// svd of as many columns, or svdvals; the layout is that of the rows. Square matrices are taken to
 /// be cut evenly, in tiles of the same size. What the call keeps between its steps is in the
-/// workspace. `memory`: of the mesh, as a few CPU ranks leave the work to the first one.
+/// workspace. `memory`: of the mesh, as CPU devices go another way than GPUs.
 SHARDSOLVE_EXPORT Plan plan_svd(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
                                 bool vectors, Memory memory = Memory::device);
 /// polar, likewise.

@@ -34,11 +34,12 @@ struct SingularValues {
 /// of its Cholesky factors. Singular vectors are those of one run: signs (phases) are V's largest
 /// entry of a column being real and positive (of U's, for m < n).
 ///
-/// By a polar factorisation A = P H (QDWH: products and Cholesky factors alone) and the eigenpairs
-/// of H: about 60 k^3 multiplications and additions beside eigh's (complex: four times as much).
-/// Where m >= 4 n, QR comes first, 4 m n k more; where m < n, all is done for A^H, which crosses
-/// the ranks once. But up to 7 CPU ranks for k <= 3072, or more for k < 512, leave A, or QR's R, to
-/// LAPACK on the first one: k x k numbers. Values are within a few u of ||A||, as LAPACK's.
+/// On GPUs by a polar factorisation A = P H (QDWH: products and Cholesky factors alone) and the
+/// eigenpairs of H: about 60 k^3 multiplications and additions beside eigh's (complex: four times as
+/// much). Where m >= 4 n, QR comes first, 4 m n k more. On CPU ranks, for k <= 8192, by a bidiagonal
+/// form: about 9 k^3, and LAPACK's part of it on the first one, which cannot be cancelled and takes
+/// 6 k^2 numbers; where m >= 2 n QR comes first. Where m < n, all is done for A^H, which crosses the
+/// ranks once. Values are within a few u of ||A||, as LAPACK's.
 /// Workspace and memory of the call: plan_svd(), refused with both figures if it is not there. The
 /// same bits on every run with the same ranks and boundaries. Throws Error: invalid_argument if A
 /// has no rows or columns, shapes or boundaries do not fit, or layouts not the mesh; out_of_memory,
@@ -70,7 +71,7 @@ SHARDSOLVE_EXPORT SingularValues<T> svdvals(Mesh& mesh, const RowBlocks<T>& a,
                                             const RunOptions& options = {});
 
 /// A = U H for m >= n: U^H U = I, also where A has not full rank; H Hermitian, positive
-/// semidefinite to rounding, (A^H A)^(1/2). A stays.
+/// semidefinite to rounding, (A^H A)^(1/2). A stays. On GPUs and CPU ranks by products alone.
 ///
 /// `a`: m x n; `u`: likewise, and `h`: n x n on as many slabs, which are written. Of fewer rows
 /// take the adjoint: A^H = U H gives A = H U^H. The outcome is ok, with `residual`,

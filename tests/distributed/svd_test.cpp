@@ -374,9 +374,6 @@ TEST(Svd, CpuRanks_GoByABidiagonalFormUntilItsVectorsAreLong) {
   EXPECT_TRUE(is_by_bidiagonal(8192, Memory::host));
   EXPECT_FALSE(is_by_bidiagonal(8193, Memory::host));
   EXPECT_FALSE(is_by_bidiagonal(2, Memory::device));
-  // what LAPACK finds alone for lstsq() would keep it silent for long
-  EXPECT_TRUE(dense::qr::is_by_polar(3073, 1, Memory::host));
-  EXPECT_FALSE(dense::qr::is_by_polar(3072, 7, Memory::host));
 }
 
 TEST(Svd, BadInput_IsRefusedWithItsPlace) {

@@ -1,6 +1,6 @@
 // A plan is made before anything is allocated: what a call then takes has to be what was said.
 
-#include "dense/qr/lstsq_by_polar.hpp"
+#include "dense/qr/lstsq_in_steps.hpp"
 #include "dense/qr/plan.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/rank.hpp"
@@ -222,17 +222,17 @@ TEST_P(Workspace, OfQrAndLeastSquares_IsWhatThePlanSays) {
             plan_qr(layout_, Dtype::float64, 50).workspace_bytes + small_change);
 }
 
-TEST(WorkspaceOfManyRanks, OfLstsqByPolarFactors_IsWhatThePlanSays) {
+TEST(WorkspaceOfManyRanks, OfLstsqInSteps_IsWhatThePlanSays) {
   const SlabLayout layout({0, 320, 640, 640, 640, 640, 640, 640, 640}, 64);
   constexpr std::int64_t n = 512;
   Mesh mesh = Mesh::host(layout.ranks());
   const RowBlocks<double> a = shard_rows(right_hand_sides<double>(layout.size(), n, 5), layout);
   const SlabLayout square =
       SlabLayout::even(n, layout.ranks(), mesh.default_tile(n, Dtype::float64));
-  const auto bytes = dense::qr::polar_bytes(layout, Dtype::float64, n, n, square);
+  const auto bytes = dense::qr::bytes_in_steps(layout, Dtype::float64, n, n, square, Memory::host);
   // with vectors, as some do not count
   const dense::qr::Request request{.by_singular_values = true, .rcond = 0.5};
-  dense::qr::lstsq_by_polar(mesh, a, a, request, {});
+  dense::qr::lstsq_in_steps(mesh, a, a, request, {});
   const std::int64_t taken = most_taken(mesh);
   EXPECT_LE(taken, bytes.all() - bytes.kept + small_change);
   EXPECT_GE(taken, (bytes.all() - bytes.kept) / 6);  // its own figures are those of each step

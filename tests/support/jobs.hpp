@@ -1,7 +1,7 @@
 /// Every algorithm once, on a small system: what tests make fail in the middle.
 #pragma once
 
-#include "dense/qr/lstsq_by_polar.hpp"
+#include "dense/qr/lstsq_in_steps.hpp"
 #include "dense/svd/by_polar.hpp"
 #include "matgen/sparse_matrices.hpp"
 #include "tests/support/backend.hpp"
@@ -332,11 +332,11 @@ Answer run_least_squares(Mesh& mesh, const RunOptions& options, std::int64_t n =
 
 /// lstsq() as of many columns, with the largest singular values alone: all of its programs.
 template <Scalar T>
-Answer run_lstsq_by_polar(Mesh& mesh, const RunOptions& options) {
+Answer run_lstsq_in_steps(Mesh& mesh, const RunOptions& options) {
   const SmallSystem<T> system(mesh, 13, 2);
   const dense::qr::Request request{.by_singular_values = true, .rcond = 0.9};
   const LeastSquares<T> found =
-      dense::qr::lstsq_by_polar(mesh, system.sides(3), system.sides(2), request, options);
+      dense::qr::lstsq_in_steps(mesh, system.sides(3), system.sides(2), request, options);
   EXPECT_TRUE(found.outcome.ok()) << found.outcome.message();
   Answer answer{{found.outcome.backward_error.value_or(-1), static_cast<double>(found.rank)}, {}};
   for (const T entry : found.x) {
@@ -475,7 +475,7 @@ inline std::vector<Job> jobs() {
   all.push_back(job("qr", run_qr<std::complex<float>>));
   all.push_back(job("square_qr", run_square_qr<double>));
   all.push_back(job("least_squares", run_least_squares<double>));
-  all.push_back({"lstsq_by_polar", run_lstsq_by_polar<double>});
+  all.push_back({"lstsq_in_steps", run_lstsq_in_steps<double>});
   all.push_back({"svd", [](Mesh& mesh, const RunOptions& options) {
                    return run_svd<std::complex<float>>(mesh, options, false);
                  }});

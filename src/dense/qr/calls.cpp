@@ -1,7 +1,7 @@
 // The public calls of qr.hpp: each checks its arguments and runs one program on all ranks.
 
 #include "core/each_dtype.hpp"
-#include "dense/qr/lstsq_by_polar.hpp"
+#include "dense/qr/lstsq_in_steps.hpp"
 #include "dense/qr/plan.hpp"
 #include "dense/qr/program.hpp"
 #include "programs/public_call.hpp"
@@ -79,8 +79,8 @@ LeastSquares<T> solve(const char* name, Mesh& mesh, const RowBlocks<T>& a, const
                             a.layout().size(), b.layout().size()));
   }
   const std::int64_t least = std::min(a.layout().size(), a.columns());
-  if (request.by_singular_values && is_by_polar(least, mesh.ranks(), mesh.memory())) {
-    return lstsq_by_polar<T>(mesh, a, b, request, options);
+  if (request.by_singular_values && is_in_steps(least, mesh.ranks(), mesh.memory())) {
+    return lstsq_in_steps<T>(mesh, a, b, request, options);
   }
   const auto found = std::make_shared<LeastSquares<T>>();
   const Plan plan = plan_at_once(a.layout(), dtype_of<T>, a.columns(), b.columns());

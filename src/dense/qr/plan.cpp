@@ -121,15 +121,15 @@ Plan plan_dealt(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
   return plan;
 }
 
-PolarBytes polar_bytes(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
-                       std::int64_t sides, const SlabLayout& square) {
+StepBytes bytes_in_steps(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
+                         std::int64_t sides, const SlabLayout& square, Memory memory) {
   const Parts parts(layout, dtype, columns, sides);
   const std::int64_t n = parts.least;
   const std::int64_t whole = n * n * element_size(wide(dtype));
   const std::int64_t adjoint = layout.size() >= columns ? 0 : parts.tall + parts.crossing;
-  PolarBytes bytes;
+  StepBytes bytes;
   bytes.factor = adjoint + parts.factor + whole + parts.numbers;
-  bytes.values = plan_svd(square, wide(dtype), n, true).workspace_bytes;
+  bytes.values = plan_svd(square, wide(dtype), n, true, memory).workspace_bytes;
   bytes.solve = adjoint + parts.solver + parts.solve + parts.numbers;
   // Q, R, and rows of R, U and V
   bytes.kept = parts.tall + whole + 3 * n * square.max_width() * element_size(wide(dtype));
@@ -155,14 +155,15 @@ Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns) {
 }
 
 Plan plan_least_squares(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
-                        std::int64_t sides) {
+                        std::int64_t sides, Memory memory) {
   Plan plan = dense::qr::plan_at_once(layout, dtype, columns, sides);
   const std::int64_t n = std::min(layout.size(), columns);
-  if (dense::qr::is_by_polar(n, layout.ranks(), Memory::device)) {  // as it may be
+  if (dense::qr::is_in_steps(n, layout.ranks(), memory)) {
     const SlabLayout square =
         SlabLayout::even(n, layout.ranks(), default_tile(n, layout.ranks(), wide(dtype)));
-    plan.workspace_bytes = std::max(
-        plan.workspace_bytes, dense::qr::polar_bytes(layout, dtype, columns, sides, square).all());
+    plan.workspace_bytes =
+        std::max(plan.workspace_bytes,
+                 dense::qr::bytes_in_steps(layout, dtype, columns, sides, square, memory).all());
   }
   return plan;
 }

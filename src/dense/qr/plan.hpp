@@ -16,8 +16,8 @@ Plan plan_by_passes(const SlabLayout& layout, Dtype dtype, std::int64_t columns)
 /// to the host, 64 columns a rank at a time.
 Plan plan_dealt(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
 
-/// Bytes of what lstsq() by polar factors does one after the other, on the rank that needs most.
-struct PolarBytes {
+/// Bytes of what lstsq() of many columns does one after the other, on the rank that needs most.
+struct StepBytes {
   std::int64_t factor = 0;  ///< workspace of prepare_rows()
   std::int64_t values = 0;  ///< of svd()
   std::int64_t solve = 0;   ///< of solve_rows()
@@ -27,8 +27,8 @@ struct PolarBytes {
 };
 
 /// `square`: how R is cut for svd().
-PolarBytes polar_bytes(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
-                       std::int64_t sides, const SlabLayout& square);
+StepBytes bytes_in_steps(const SlabLayout& layout, Dtype dtype, std::int64_t columns,
+                         std::int64_t sides, const SlabLayout& square, Memory memory);
 /// As plan_least_squares(), of calls that are one program.
 Plan plan_at_once(const SlabLayout& layout, Dtype dtype, std::int64_t columns, std::int64_t sides);
 

@@ -30,15 +30,14 @@ struct Request {
 /// is where R is more than half of A.
 constexpr bool is_dealt(std::int64_t rows, std::int64_t columns) { return rows < 2 * columns; }
 
-/// Of a matrix whose singular values LAPACK may find on one rank: that takes some ten seconds, in
-/// which the rank is silent and cannot be cancelled.
-inline constexpr std::int64_t max_columns_of_gesdd = 3072;
-
-/// Whether lstsq() finds the singular values of R, which has as many columns, by polar factors over
-/// all ranks. LAPACK's gesdd on the first CPU rank takes a quarter of the operations, rotations on
-/// the first GPU far more of the time. Measured: docs/design/qr.md.
-constexpr bool is_by_polar(std::int64_t columns, std::int64_t ranks, Memory memory) {
-  return columns >= 512 && (memory != Memory::host || ranks >= 8 || columns > max_columns_of_gesdd);
+/// Whether lstsq() finds the singular values of R, which has as many columns, by svd() over all
+/// ranks, in programs one after the other, and not on the first rank alone. LAPACK there is silent,
+/// and cannot be cancelled; rotations on a GPU take far more time. Measured: docs/design/qr.md.
+constexpr bool is_in_steps(std::int64_t columns, std::int64_t ranks, Memory memory) {
+  if (memory == Memory::device) {
+    return columns >= 512;
+  }
+  return columns >= (ranks > 1 ? 1536 : 3072);
 }
 
 /// What is asked of a factorisation.

@@ -11,7 +11,7 @@ namespace shardsolve::dense::qr {
 
 /// As lstsq(), of arguments that have been checked.
 template <Scalar T>
-LeastSquares<T> lstsq_by_polar(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
+LeastSquares<T> lstsq_in_steps(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
                                const Request& request, const RunOptions& options);
 
 }  // namespace shardsolve::dense::qr

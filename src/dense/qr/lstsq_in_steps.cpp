@@ -5,7 +5,7 @@
 //   R = U S V^H                S alone, and with U and V again if not all of S counts
 //   x = V S^-1 U^H Q^H b       or R^-1 Q^H b, and refinement: as of any other lstsq()
 
-#include "dense/qr/lstsq_by_polar.hpp"
+#include "dense/qr/lstsq_in_steps.hpp"
 
 #include "core/each_dtype.hpp"
 #include "dense/qr/plan.hpp"
@@ -31,11 +31,11 @@ namespace shardsolve::dense::qr {
 namespace {
 
 template <Scalar T>
-class ByPolar {
+class InSteps {
  public:
   using Wide = WideOf<T>;
 
-  ByPolar(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b, const Request& request,
+  InSteps(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b, const Request& request,
           const RunOptions& options)
       : mesh_(mesh),
         a_(a),
@@ -44,7 +44,8 @@ class ByPolar {
         options_(options),
         n_(std::min(a.layout().size(), a.columns())),
         square_(SlabLayout::even(n_, mesh.ranks(), mesh.default_tile(n_, dtype_of<Wide>))),
-        bytes_(polar_bytes(a.layout(), dtype_of<T>, a.columns(), b.columns(), square_)) {}
+        bytes_(bytes_in_steps(a.layout(), dtype_of<T>, a.columns(), b.columns(), square_,
+                              mesh.memory())) {}
 
   LeastSquares<T> run() {
     LeastSquares<T> found;
@@ -153,7 +154,7 @@ class ByPolar {
   RunOptions options_;
   std::int64_t n_;
   SlabLayout square_;  // of R's rows, U and V
-  PolarBytes bytes_;
+  StepBytes bytes_;
   Outcome outcome_;
   std::shared_ptr<Prepared<T>> prepared_ = std::make_shared<Prepared<T>>();
   std::optional<RowBlocks<Wide>> rows_of_r_;
@@ -162,13 +163,13 @@ class ByPolar {
 }  // namespace
 
 template <Scalar T>
-LeastSquares<T> lstsq_by_polar(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
+LeastSquares<T> lstsq_in_steps(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
                                const Request& request, const RunOptions& options) {
-  return ByPolar<T>(mesh, a, b, request, options).run();
+  return InSteps<T>(mesh, a, b, request, options).run();
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                          \
-  template LeastSquares<T> lstsq_by_polar(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&, \
+  template LeastSquares<T> lstsq_in_steps(Mesh&, const RowBlocks<T>&, const RowBlocks<T>&, \
                                           const Request&, const RunOptions&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
