@@ -599,7 +599,10 @@ void expect_lstsq_of_many_columns(std::int64_t m, std::int64_t n, std::int64_t r
   const RowBlocks<T> rows = shard_rows(a, layout);
   const LeastSquares<T> found =
       dense::qr::lstsq_in_steps(mesh, rows, shard_rows(b, layout),
-                                {.by_singular_values = true, .rcond = default_rcond(a)}, {});
+                                {.by_singular_values = true,
+                                 .rcond = default_rcond(a),
+                                 .dealt = dense::qr::solves_dealt(m, n, 0.0, mesh.memory())},
+                                {});
   ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
   EXPECT_EQ(found.rank, rank);
   EXPECT_TRUE(*found.outcome.backward_error <= 10 * unit_roundoff<T>)

@@ -70,7 +70,7 @@ QrFactor<T> factor_on(Mesh& mesh, const RowBlocks<T>& a, const std::optional<Row
 
 template <Scalar T>
 LeastSquares<T> solve(const char* name, Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
-                      const Request& request, const RunOptions& options) {
+                      Request request, const RunOptions& options) {
   require_shape(a);
   if (!(a.layout().boundaries() == b.layout().boundaries())) {
     throw Error(ErrorKind::invalid_argument,
@@ -78,6 +78,7 @@ LeastSquares<T> solve(const char* name, Mesh& mesh, const RowBlocks<T>& a, const
                             "layout for both",
                             a.layout().size(), b.layout().size()));
   }
+  request.dealt = solves_dealt(a.layout().size(), a.columns(), request.damping, mesh.memory());
   const std::int64_t least = std::min(a.layout().size(), a.columns());
   if (request.by_singular_values && is_in_steps(least, mesh.ranks(), mesh.memory())) {
     return lstsq_in_steps<T>(mesh, a, b, request, options);

@@ -84,8 +84,8 @@ void Sums<W>::to_first(std::int64_t columns) {
 template <class V>
 MatrixView<V> adjoint_on_first(mesh::Rank& rank, const SlabLayout& layout,
                                MatrixView<const V> rows) {
-  const std::int64_t n = layout.size();
-  const MatrixView<V> all = rank.workspace<V>(n, rank.index() == 0 ? n : rows.rows());
+  const MatrixView<V> all =
+      rank.workspace<V>(rows.columns(), rank.index() == 0 ? layout.size() : rows.rows());
   const MatrixView<V> own = all.columns_from(0, rows.rows());
   rank.kernels<V>().conjugate_transpose(rank.update(), rows, own);
   rank.finish(rank.update());

@@ -36,8 +36,8 @@ class Sums {
   runtime::Event& arrived_;
 };
 
-/// The conjugate transpose of an n x n matrix, of which each rank has the rows of `layout`: on the
-/// first rank, in memory of this call. Waits.
+/// The conjugate transpose of a matrix of which each rank has the rows of `layout`: on the first
+/// rank, in memory of this call. Waits.
 template <class V>
 MatrixView<V> adjoint_on_first(mesh::Rank& rank, const SlabLayout& layout,
                                MatrixView<const V> rows);

@@ -2,7 +2,8 @@
 // them, by svd(), in programs between two of QR's own.
 //
 //   A = Q R                    Q and R stay; each rank has some rows of R
-//   R = U S V^H                S alone, and with U and V again if not all of S counts
+//   R = U S V^H                S alone, and with U and V again if not all of S counts; with them at
+//                              once where R's diagonal says so
 //   x = V S^-1 U^H Q^H b       or R^-1 Q^H b, and refinement: as of any other lstsq()
 
 #include "dense/qr/lstsq_in_steps.hpp"
@@ -95,43 +96,47 @@ class InSteps {
     const Plan plan = plan_at_once(a_.layout(), dtype_of<T>, a_.columns(), b_.columns());
     const std::int64_t needed = bytes_.all();
     const std::int64_t available = programs::memory_for(mesh_, needed);
-    const bool prepared = run(bytes_.factor, [=, a = a_, b = b_, n = n_, square = square_,
-                                              prepared = prepared_](mesh::Rank& rank) {
-      static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
-      if (rank.leads()) {
-        plan.require(needed, available, "the workspace of lstsq");
-      }
-      programs::require_reachable(rank, a);
-      programs::require_reachable(rank, b);
-      const std::int64_t own = rank.index();
-      const Places<T> places{.q = of_q.make(rank, tall.width(own), n),
-                             .r = of_r.make(rank, own == 0 ? n : 0, n),
-                             .rows_of_r = of_rows.make(rank, square.width(own), n),
-                             .square = square};
-      std::vector<std::int64_t> exponents;
-      const Outcome outcome =
-          prepare_rows<T>(rank, a.layout(), a.block(own), b.block(own), places, exponents);
-      if (rank.leads()) {
-        prepared->exponents = std::move(exponents);
-      }
-      return outcome;
-    });
+    const auto misses_rank = std::make_shared<bool>(false);
+    const bool prepared =
+        run(bytes_.factor, [=, a = a_, b = b_, n = n_, square = square_, request = request_,
+                            prepared = prepared_](mesh::Rank& rank) {
+          static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
+          if (rank.leads()) {
+            plan.require(needed, available, "the workspace of lstsq");
+          }
+          programs::require_reachable(rank, a);
+          programs::require_reachable(rank, b);
+          const std::int64_t own = rank.index();
+          const Places<T> places{.q = of_q.make(rank, tall.width(own), n),
+                                 .r = of_r.make(rank, own == 0 ? n : 0, n),
+                                 .rows_of_r = of_rows.make(rank, square.width(own), n),
+                                 .square = square};
+          Preparation said;
+          const Outcome outcome =
+              prepare_rows<T>(rank, a.layout(), a.block(own), b.block(own), request, places, said);
+          if (rank.leads()) {
+            prepared->exponents = std::move(said.exponents);
+            *misses_rank = said.misses_rank;
+          }
+          return outcome;
+        });
     if (prepared) {
       std::vector<std::int64_t> all_first(static_cast<std::size_t>(mesh_.ranks()) + 1, n_);
       all_first.front() = 0;
       prepared_->q = of_q.rows(tall);
       prepared_->r = of_r.rows(SlabLayout(all_first, n_));
       rows_of_r_ = of_rows.rows(square_);
+      misses_rank_ = *misses_rank;
     }
     return prepared;
   }
 
   /// Of R, and with vectors if some do not count: only these solve without R.
   bool find_values() {
-    if (!take(svdvals(mesh_, *rows_of_r_, options_))) {
+    if (!misses_rank_ && !take(svdvals(mesh_, *rows_of_r_, options_))) {
       return false;
     }
-    if (rank_of(prepared_->values, request_.rcond) < n_) {
+    if (misses_rank_ || rank_of(prepared_->values, request_.rcond) < n_) {
       prepared_->u = programs::make_rows_together<Wide>(mesh_, square_, n_, options_);
       prepared_->v = programs::make_rows_together<Wide>(mesh_, square_, n_, options_);
       return take(svd(mesh_, *rows_of_r_, *prepared_->u, *prepared_->v, options_));
@@ -158,6 +163,7 @@ class InSteps {
   Outcome outcome_;
   std::shared_ptr<Prepared<T>> prepared_ = std::make_shared<Prepared<T>>();
   std::optional<RowBlocks<Wide>> rows_of_r_;
+  bool misses_rank_ = false;
 };
 
 }  // namespace

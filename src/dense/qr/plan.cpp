@@ -3,6 +3,7 @@
 #include "core/each_dtype.hpp"
 #include "core/right_hand_sides.hpp"
 #include "dense/qr/factor.hpp"
+#include "dense/qr/factor_in_columns.hpp"
 #include "dense/qr/householder.hpp"
 #include "dense/qr/probes.hpp"
 #include "dense/qr/program.hpp"
@@ -69,6 +70,10 @@ struct Parts {
     tall = rows * least * element;
     crossing = is_tall ? 0 : (layout.max_width() * columns + own * layout.size()) * element;
     factor = dense::qr::factor_bytes(layout.ranks(), least, dtype);
+    const SlabLayout& of_tall = is_tall ? layout : of_adjoint;
+    if (dense::qr::is_dealt(of_tall.size(), least)) {  // as it may be
+      factor = std::max(factor, dense::qr::bytes_in_columns(of_tall, least, dtype));
+    }
     numbers =
         of_columns(layout, columns) + of_columns(layout, 8 * std::max<std::int64_t>(sides, 1));
     solver = solver_bytes(dtype, least);

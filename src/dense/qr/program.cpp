@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/qr/factor.hpp"
+#include "dense/qr/factor_in_columns.hpp"
 #include "dense/qr/first_rank.hpp"
 #include "dense/qr/householder.hpp"
 #include "dense/qr/powers.hpp"
@@ -76,16 +77,18 @@ class Problem {
           LeastSquares<T>& found)
       : rank_(rank), request_(request), prepared_(prepared), found_(found) {}
 
-  /// A = Q R for these rows, of `rows` over all ranks, and what the first rank solves with. False
-  /// if that is the end: the outcome says why.
-  bool factor(std::int64_t rows, MatrixView<const T> a, const std::vector<double>& maxima,
+  /// A = Q R for these rows of [A; damping I], A cut as `layout`, and what the first rank solves
+  /// with. False if that is the end: the outcome says why.
+  bool factor(const SlabLayout& layout, MatrixView<const T> a, const std::vector<double>& maxima,
               std::int64_t sides) {
+    const std::int64_t rows = layout.size() + (request_.damping > 0.0 ? a.columns() : 0);
     Factored<T> factored;
     MatrixView<Wide> uh;
     MatrixView<Wide> vh;
     if (prepared_ == nullptr) {
       q_ = rank_.workspace<T>(a.rows(), a.columns());
-      factored = qr::factor<T>(rank_, rows, a, maxima, q_);
+      factored = request_.dealt ? factor_in_columns<T>(rank_, layout, a, maxima, q_)
+                                : qr::factor<T>(rank_, rows, a, maxima, q_);
     } else {
       q_ = prepared_->q->block(rank_.index());
       factored.r = prepared_->r->block(rank_.index());
@@ -208,16 +211,14 @@ std::vector<double> damped_maxima(const Request& request, std::vector<double> ma
 }
 
 template <Scalar T>
-void solve_tall(mesh::Rank& rank, std::int64_t rows, MatrixView<const T> a,
+void solve_tall(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
                 const std::vector<double>& a_maxima, MatrixView<const T> b,
                 const std::vector<double>& b_maxima, const Request& request,
                 const Prepared<T>* prepared, LeastSquares<T>& found) {
-  const std::int64_t n = a.columns();
   const MatrixView<const T> all = damped(rank, request, a);
-  const std::int64_t all_rows = rows + (request.damping > 0.0 ? n : 0);
   const std::int64_t width = std::min(max_sides, std::max<std::int64_t>(b.columns(), 1));
   Problem<T> problem(rank, request, prepared, found);
-  if (!problem.factor(all_rows, all, damped_maxima(request, a_maxima), width)) {
+  if (!problem.factor(layout, all, damped_maxima(request, a_maxima), width)) {
     return;
   }
   TallSolve<T> solve(rank, all, problem.q(), problem.solver(), width, request.refinements);
@@ -245,10 +246,9 @@ void solve_wide(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> 
     rank.kernels<T>().identity(rank.update(), diagonal);
     rank.kernels<T>().scale(rank.update(), static_cast<RealOf<T>>(request.damping), diagonal);
   }
-  const std::int64_t all_rows = a.columns() + (request.damping > 0.0 ? m : 0);
   const std::int64_t width = std::min(max_sides, std::max<std::int64_t>(b.columns(), 1));
   Problem<T> problem(rank, request, prepared, found);
-  if (!problem.factor(all_rows, rows, damped_maxima(request, maxima), width)) {
+  if (!problem.factor(of_adjoint, rows, damped_maxima(request, maxima), width)) {
     return;
   }
   const double damping = double{static_cast<RealOf<T>>(request.damping)};
@@ -373,7 +373,7 @@ LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
     return found;
   }
   if (layout.size() >= a.columns()) {
-    solve_tall<T>(rank, layout.size(), a, of_a.maxima, b, of_b.maxima, request, prepared, found);
+    solve_tall<T>(rank, layout, a, of_a.maxima, b, of_b.maxima, request, prepared, found);
   } else {
     solve_wide<T>(rank, layout, a, b, of_b.maxima, request, prepared, found);
   }
@@ -386,21 +386,26 @@ LeastSquares<T> solve_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixVie
 
 template <Scalar T>
 Outcome prepare_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
-                     MatrixView<const T> b, const Places<T>& places,
-                     std::vector<std::int64_t>& exponents) {
+                     MatrixView<const T> b, const Request& request, const Places<T>& places,
+                     Preparation& prepared) {
   using Wide = WideOf<T>;
   const auto [of_a, of_b] = check_both<T>(rank, layout, a, b);
   if (!of_b.outcome.ok()) {
     return of_b.outcome;
   }
   const std::int64_t n = places.square.size();
+  const auto factor_tall = [&](const SlabLayout& of_rows, MatrixView<const T> rows,
+                               const std::vector<double>& maxima) {
+    return request.dealt ? factor_in_columns<T>(rank, of_rows, rows, maxima, places.q)
+                         : factor<T>(rank, of_rows.size(), rows, maxima, places.q);
+  };
   Factored<T> made;
   if (layout.size() >= a.columns()) {
-    made = factor<T>(rank, layout.size(), a, of_a.maxima, places.q);
+    made = factor_tall(layout, a, of_a.maxima);
   } else {
     const SlabLayout of_adjoint = SlabLayout::even(a.columns(), rank.count(), 1);
     const MatrixView<T> rows = adjoint_rows<T>(rank, layout, a, of_adjoint, 0);
-    made = factor<T>(rank, a.columns(), rows, column_maxima<T>(rank, rows), places.q);
+    made = factor_tall(of_adjoint, rows, column_maxima<T>(rank, rows));
   }
   const MatrixView<Wide> all = rank.workspace<Wide>(n, n);
   if (rank.index() == 0) {
@@ -411,8 +416,11 @@ Outcome prepare_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<cons
   const GlobalRange own = places.square.segment(rank.index());
   rank.kernels<Wide>().copy(rank.update(), all.block(own.begin.value(), 0, own.size(), n),
                             places.rows_of_r);
-  rank.finish(rank.update());
-  exponents = std::move(made.exponents);
+  const MatrixView<double> diagonal = rank.workspace<double>(n, 1);
+  rank.kernels<Wide>().diagonal(rank.update(), all, diagonal.data());
+  const std::vector<double> pivots = rank.fetch(rank.update(), diagonal.data(), n);
+  const auto [least, most] = std::ranges::minmax(pivots);  // none is negative
+  prepared = {std::move(made.exponents), least <= request.rcond * most};
   return {};
 }
 
@@ -422,8 +430,8 @@ Outcome prepare_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<cons
   template LeastSquares<T> solve_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>,      \
                                       MatrixView<const T>, const Request&, const Prepared<T>*); \
   template Outcome prepare_rows(mesh::Rank&, const SlabLayout&, MatrixView<const T>,            \
-                                MatrixView<const T>, const Places<T>&,                          \
-                                std::vector<std::int64_t>&);
+                                MatrixView<const T>, const Request&, const Places<T>&,          \
+                                Preparation&);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -24,11 +24,19 @@ struct Request {
   double rcond = 0.0;               ///< what counts as 0 then, relative to the largest one
   double damping = 0.0;             ///< of x: sqrt(eps) I stands below A
   int refinements = max_refinements;
+  bool dealt = false;  ///< as factor_in_columns() has it, not in passes
 };
 
 /// Whether columns are dealt: where CholeskyQR would take more operations than reflections, which
 /// is where R is more than half of A.
 constexpr bool is_dealt(std::int64_t rows, std::int64_t columns) { return rows < 2 * columns; }
+
+/// Likewise for least squares, on CPU ranks; damping makes matrices tall.
+constexpr bool solves_dealt(std::int64_t rows, std::int64_t columns, double damping,
+                            Memory memory) {
+  return memory == Memory::host && damping == 0.0 &&
+         (rows < columns ? is_dealt(columns, rows) : is_dealt(rows, columns));
+}
 
 /// Whether lstsq() finds the singular values of R, which has as many columns, by svd() over all
 /// ranks, in programs one after the other, and not on the first rank alone. LAPACK there is silent,
@@ -84,10 +92,18 @@ struct Places {
   SlabLayout square;
 };
 
-/// A, or A^H, is Q R: in `places`, with these exponents. The outcome is nonfinite_input or ok.
+/// What a diagonal of R says before there are singular values.
+struct Preparation {
+  std::vector<std::int64_t> exponents;  ///< as of Factored
+  /// Whether R has less than full rank for certain: the smallest singular value is at most the
+  /// smallest of its diagonal, and the largest one at least the largest.
+  bool misses_rank = false;
+};
+
+/// A, or A^H, is Q R: in `places`. The outcome is nonfinite_input or ok.
 template <Scalar T>
 Outcome prepare_rows(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> a,
-                     MatrixView<const T> b, const Places<T>& places,
-                     std::vector<std::int64_t>& exponents);
+                     MatrixView<const T> b, const Request& request, const Places<T>& places,
+                     Preparation& prepared);
 
 }  // namespace shardsolve::dense::qr
