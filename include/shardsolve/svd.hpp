@@ -37,7 +37,7 @@ struct SingularValues {
 /// On GPUs by a polar factorisation A = P H (QDWH: products and Cholesky factors alone) and the
 /// eigenpairs of H: about 60 k^3 multiplications and additions beside eigh's (complex: four times as
 /// much). Where m >= 4 n, QR comes first, 4 m n k more. On CPU ranks, for k <= 8192, by a bidiagonal
-/// form: about 9 k^3, and LAPACK's part of it on the first one, which cannot be cancelled and takes
+/// form: about 7 k^3, and LAPACK's part of it on the first one, which cannot be cancelled and takes
 /// 6 k^2 numbers; where m >= 2 n QR comes first. Where m < n, all is done for A^H, which crosses the
 /// ranks once. Values are within a few u of ||A||, as LAPACK's.
 /// Workspace and memory of the call: plan_svd(), refused with both figures if it is not there. The

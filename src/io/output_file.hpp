@@ -12,7 +12,7 @@ namespace shardsolve::io {
 /// Whether a file that exists may be replaced.
 struct Overwrite {
   // NOLINTNEXTLINE(google-explicit-constructor)
-  Overwrite(bool is_allowed, const char* by = "overwrite = true")
+  Overwrite(bool is_allowed, const char* by = "'overwrite'")
       : allowed(is_allowed), allowed_by(by) {}
 
   bool allowed;

@@ -449,7 +449,7 @@ TEST(KrylovCapturePlace, WhatIsThere_StaysUnlessItIsACapture) {
   const std::string folder = directory / "folder";
   write(folder, {});
   expect_error([&] { write(folder, {}); }, ErrorKind::invalid_argument,
-               {"exists already", "overwrite = true"});
+               {"exists already", "'overwrite'"});
   write(folder, {.overwrite = true});
   EXPECT_EQ(read_capture_index(folder).files.size(), 3U);
   std::filesystem::create_directory(directory / "other");

@@ -184,7 +184,7 @@ TEST_P(OutputFileKinds, TargetThatAppearsMeanwhile_IsReplacedOnlyIfAskedFor) {
       file->commit();
     } else {
       expect_error([&] { file->commit(); }, ErrorKind::invalid_argument,
-                   {path_, "exists already", "overwrite = true"});
+                   {path_, "exists already", "'overwrite'"});
     }
   }
   EXPECT_EQ(read_file(path_), GetParam().overwrite ? "ours" : "theirs");
@@ -195,7 +195,7 @@ TEST_P(OutputFileKinds, ExistingTarget_IsReplacedOnlyIfAskedFor) {
   write_file(path_, "theirs");
   if (!GetParam().overwrite) {
     expect_error([&] { open(); }, ErrorKind::invalid_argument,
-                 {path_, "exists already", "another name", "overwrite = true"});
+                 {path_, "exists already", "another name", "'overwrite'"});
   } else {
     const auto file = open();
     write(*file, "ours");
