@@ -26,6 +26,7 @@ PLACE = ROOT / "build" / "mistakes"
 
 def copy_tree() -> None:
     """Makes build/mistakes what git would commit; files that are the same keep their times."""
+    before = {path for path in PLACE.rglob("*") if path.is_file()}
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -37,10 +38,14 @@ def copy_tree() -> None:
         source, target = ROOT / name, PLACE / name
         if not source.is_file():
             continue
+        before.discard(target)
         if target.is_file() and target.read_bytes() == source.read_bytes():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
+    for path in before:
+        if PLACE / "build" not in path.parents:  # gone, or under another name
+            path.unlink()
 
 
 def build(binaries: set[str]) -> str:

@@ -103,9 +103,8 @@ MISTAKES = (
     Mistake(
         "reflections in the order in which they were made",
         FORM,
-        "const std::int64_t first = p * panel_columns;\n    const std::int64_t width = std::min(panel_columns, n - first);\n    // They",
-        "const std::int64_t first = ((n - 1) / panel_columns - p) * panel_columns;\n"
-        "    const std::int64_t width = std::min(panel_columns, n - first);\n    // They",
+        "for (std::int64_t p = (n - 1) / panel_columns; p >= 0; --p) {",
+        "for (std::int64_t p = 0; p <= (n - 1) / panel_columns; ++p) {",
         "SvdFamily/float64.OfManyColumns*",
     ),
     Mistake(
