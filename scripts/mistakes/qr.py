@@ -166,13 +166,6 @@ MISTAKES = (
     ),
     # R of nearly square systems, on the first rank.
     Mistake(
-        "columns that are scaled twice",
-        "src/dense/qr/factor_in_columns.cpp",
-        "std::vector<std::int64_t>(static_cast<std::size_t>(n), 0)",
-        "factored.exponents",
-        LSTSQ,
-    ),
-    Mistake(
         "R^T for R",
         "src/dense/qr/factor_in_columns.cpp",
         "kernels.conjugate_transpose(queue, adjoint.columns_from(0, n), factored.r);",
