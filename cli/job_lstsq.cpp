@@ -99,7 +99,7 @@ int run_lstsq(Workplace& workplace, ProgressDisplay& progress) {
   require_distinct_files(workplace, report.results);
   const SlabLayout layout = workplace.layout(rows, std::nullopt);
   workplace.require_memory({plan_least_squares(layout, report.dtype, report.n, files.b.columns,
-                                              workplace.mesh().memory())},
+                                               workplace.mesh().memory())},
                            fmt::format("least squares with '{}'", files.a.path()));
   with_dtype(report.dtype, [&]<class T>() { run_on<T>(workplace, files, layout, report); });
   if (has_answer(report.outcome)) {

@@ -56,8 +56,8 @@ SHARDSOLVE_EXPORT Plan plan_lu_inverse_in_place(const SlabLayout& layout, Dtype 
 /// qr of as many columns, with Q; the layout is that of the rows.
 SHARDSOLVE_EXPORT Plan plan_qr(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
 /// least_squares, lstsq or ridge, likewise, with `sides` right-hand sides: of whichever needs most;
-/// what lstsq of many columns keeps between its steps is in the workspace. `memory`: of the mesh, as
-/// for plan_svd. Throws Error(invalid_argument) as plan_cholesky_solve.
+/// what lstsq of many columns keeps between its steps is in the workspace. `memory`: of the mesh,
+/// as for plan_svd. Throws Error(invalid_argument) as plan_cholesky_solve.
 SHARDSOLVE_EXPORT Plan plan_least_squares(const SlabLayout& layout, Dtype dtype,
                                           std::int64_t columns, std::int64_t sides,
                                           Memory memory = Memory::device);

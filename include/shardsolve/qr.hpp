@@ -117,9 +117,9 @@ SHARDSOLVE_EXPORT LeastSquares<T> least_squares(Mesh& mesh, const RowBlocks<T>& 
 /// Singular values of at most `rcond` times the largest count as 0; by default max(m, n) 2 u, as
 /// NumPy's. Each is within a few u of the largest, so an rcond of some u or less decides nothing.
 /// Arguments and costs as of least_squares(), and for the singular values of R, n x n, about 20 n^3
-/// operations on the first rank; from n = 512 on GPUs, 1536 on CPU devices (3072 on one), as svdvals()
-/// over all ranks, and once more as svd() where the rank is not full. Workspace: plan_least_squares().
-/// Throws Error likewise, and invalid_argument unless 0 < rcond < 1.
+/// operations on the first rank; from n = 512 on GPUs, 1536 on CPU devices (3072 on one), as
+/// svdvals() over all ranks, and once more as svd() where the rank is not full. Workspace:
+/// plan_least_squares(). Throws Error likewise, and invalid_argument unless 0 < rcond < 1.
 template <Scalar T>
 SHARDSOLVE_EXPORT LeastSquares<T> lstsq(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
                                         std::optional<double> rcond = std::nullopt,

@@ -35,15 +35,15 @@ struct SingularValues {
 /// entry of a column being real and positive (of U's, for m < n).
 ///
 /// On GPUs by a polar factorisation A = P H (QDWH: products and Cholesky factors alone) and the
-/// eigenpairs of H: about 60 k^3 multiplications and additions beside eigh's (complex: four times as
-/// much). Where m >= 4 n, QR comes first, 4 m n k more. On CPU ranks, for k <= 8192, by a bidiagonal
-/// form: about 7 k^3, and LAPACK's part of it on the first one, which cannot be cancelled and takes
-/// 6 k^2 numbers; where m >= 2 n QR comes first. Where m < n, all is done for A^H, which crosses the
-/// ranks once. Values are within a few u of ||A||, as LAPACK's.
-/// Workspace and memory of the call: plan_svd(), refused with both figures if it is not there. The
-/// same bits on every run with the same ranks and boundaries. Throws Error: invalid_argument if A
-/// has no rows or columns, shapes or boundaries do not fit, or layouts not the mesh; out_of_memory,
-/// cancelled, communication. Y. Nakatsukasa, N. J. Higham, SIAM J. Sci. Comput. 35 (2013) A1325.
+/// eigenpairs of H: about 60 k^3 multiplications and additions beside eigh's (complex: four times
+/// as much). Where m >= 4 n, QR comes first, 4 m n k more. On CPU ranks, for k <= 8192, by a
+/// bidiagonal form: about 7 k^3, and LAPACK's part of it on the first one, which cannot be
+/// cancelled and takes 6 k^2 numbers; where m >= 2 n QR comes first. Where m < n, all is done for
+/// A^H, which crosses the ranks once. Values are within a few u of ||A||, as LAPACK's. Workspace
+/// and memory of the call: plan_svd(), refused with both figures if it is not there. The same bits
+/// on every run with the same ranks and boundaries. Throws Error: invalid_argument if A has no rows
+/// or columns, shapes or boundaries do not fit, or layouts not the mesh; out_of_memory, cancelled,
+/// communication. Y. Nakatsukasa, N. J. Higham, SIAM J. Sci. Comput. 35 (2013) A1325.
 template <Scalar T>
 SHARDSOLVE_EXPORT SingularValues<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
                                         RowBlocks<T> v, const RunOptions& options = {});
