@@ -564,8 +564,8 @@ _QR_IN_ROWS = Call(
     rule="i j -> i j, i k, l, m",
     empty=(0, 0, 0, 0),
     alone={
-        "cpu": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_in_rows),
-        "cuda": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_in_rows),
+        "cpu": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_in_rows_on_cpu),
+        "cuda": Alone(_qr_alone.ANY_ROWS, _qr_alone.find_in_rows_on_gpu),
     },
 )
 _SVD = Call(

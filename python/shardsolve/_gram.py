@@ -6,8 +6,7 @@ other. The rows of A go round a ring of devices, half of the way, and no device 
     device i:  A_i A_i^H | receives A_(i+1), sends A_i to i-1:  B = A_i A_(i+1)^H, B^H to i+1 | ...
 
 A message and the product before it do not depend on each other, so XLA may do both at once. Of
-A_i A_i^H, too, a half is made, by cuBLAS on GPUs, or little more: strips of rows, each from the
-diagonal on.
+A_i A_i^H, too, a half is made.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ from jax.sharding import PartitionSpec as P
 
 from shardsolve._calls import map_batch
 from shardsolve._cut import Cut, row_axes
-
-# Of the product of a device's own rows: at most so many strips, each of so many rows at least.
-# Eight make 9/16 of it; more strips save little and are slower products.
-_STRIPS, _STRIP_ROWS = 8, 256
+from shardsolve._square import product, square
 
 
 def gram(a: jax.Array, cut: Cut | None) -> jax.Array:
@@ -48,46 +44,6 @@ def gram(a: jax.Array, cut: Cut | None) -> jax.Array:
     return run(cut.place(a))
 
 
-def _product(a: jax.Array, b: jax.Array) -> jax.Array:
-    """A B^H; GPUs would take fewer bits unless told not to."""
-    contracted = (((1,), (1,)), ((), ()))
-    return lax.dot_general(a, jnp.conj(b), contracted, precision=lax.Precision.HIGHEST)
-
-
-def _square(a: jax.Array) -> jax.Array:
-    """A A^H, Hermitian to the last bit: what lies below the diagonal is what lies above."""
-    if a.dtype.kind == "c":  # JAX has cuBLAS's syrk, not its herk
-        return _in_strips(a)
-    return lax.platform_dependent(a, cuda=_by_syrk, default=_in_strips)
-
-
-def _by_syrk(a: jax.Array) -> jax.Array:
-    """By cuBLAS, which makes half of the product and copies no rows."""
-    n = len(a)
-    lower = lax.linalg.symmetric_product(a, jnp.zeros((n, n), a.dtype))
-    return jnp.tril(lower) + jnp.tril(lower, -1).T
-
-
-def _in_strips(a: jax.Array) -> jax.Array:
-    """From the diagonal on, a strip of rows at a time."""
-    n = len(a)
-    strips = max(1, min(_STRIPS, n // _STRIP_ROWS))
-    width = -(-n // strips)
-
-    def strip(first: int) -> jax.Array:
-        """A_i [A_i; A_(i+1); ...]^H, filled up to (width, n)."""
-        made = _product(a[first : first + width], a[first:])
-        return jnp.pad(made, ((0, width - len(made)), (first, 0)))
-
-    # In a loop, as XLA copies rows of A for each strip, and would copy those of all at once.
-    each = [functools.partial(strip, first) for first in range(0, n, width)]
-    upper = lax.map(lambda number: lax.switch(number, each), jnp.arange(len(each)))
-    upper = upper.reshape(-1, n)[:n]
-    above = jnp.triu(upper, 1)
-    diagonal = jnp.where(jnp.eye(n, dtype=bool), upper.real, 0)
-    return above + jnp.conj(above.T) + diagonal
-
-
 def _rows(own: jax.Array, axes: tuple[str, ...], n: int) -> jax.Array:
     """A device's rows of the product, (w, n), of its w rows of A; the last device's may be fewer.
 
@@ -95,9 +51,9 @@ def _rows(own: jax.Array, axes: tuple[str, ...], n: int) -> jax.Array:
     rows: each makes half of the block.
     """
     ranks = lax.axis_size(axes) if axes else 1
-    square = _square(own)
+    of_own = square(own)
     if ranks == 1:
-        return square
+        return of_own
     rank, width = lax.axis_index(axes), len(own)
     slab = jnp.zeros((width, ranks * width), own.dtype)
 
@@ -110,12 +66,12 @@ def _rows(own: jax.Array, axes: tuple[str, ...], n: int) -> jax.Array:
         """What a device so far behind sends to this one."""
         return lax.ppermute(block, axes, [(i, (i + ahead) % ranks) for i in range(ranks)])
 
-    slab = with_block(slab, 0, square)
+    slab = with_block(slab, 0, of_own)
     other = sent(own, ranks - 1)
     for ahead in range(1, (ranks + 1) // 2):
         following = sent(other, ranks - 1) if ahead < ranks // 2 else other
         # B = A_i A_(i+ahead)^H
-        block = _product(own, other)
+        block = product(own, other)
         slab = with_block(slab, ahead, block)
         slab = with_block(slab, ranks - ahead, sent(jnp.conj(block.T), ahead))
         other = following
@@ -140,8 +96,8 @@ def _shared_block(
     width, half = len(own), (len(own) + 1) // 2
     made = lax.cond(
         is_first,
-        lambda: _product(own[:half], other),
-        lambda: _product(other[width - half :], own),
+        lambda: product(own[:half], other),
+        lambda: product(other[width - half :], own),
     )
     received = exchanged(made)
     upper, lower = jnp.where(is_first, made, received), jnp.where(is_first, received, made)

@@ -1,20 +1,23 @@
-"""QR factors on a device that is alone: by XLA's routine, judged as the library judges its own.
+"""QR factors on a device that is alone, by XLA's routines, judged as the library judges its own.
 
-Where a has not many more rows than columns Householder's method costs less than what is made for
-rows over devices; on a GPU also where it has few numbers. What is not fine, or not in the middle of
-the range, is left to the library.
+Where a has not many more rows than columns they cost less than what is made for rows over devices;
+on a GPU also where it has few numbers. What is not fine, or not in the middle of the range, is left
+to the library.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shardsolve._alone import EXACT, Arrays, Usual, adjoint_of, unless
+from shardsolve._alone import EXACT, Arrays, Usual, adjoint_of, times_power, unless
 from shardsolve._eigh_alone import random_signs
+from shardsolve._square import square
 from shardsolve._svd_alone import is_orthonormal, looked_at, no_complaint
 
 ANY_ROWS = 2**31 - 1
@@ -23,6 +26,12 @@ TALL = 4
 # On an H200 2^20 x 256 took 0.28 times XLA's time, 2^20 x 8 0.12 times, 16384 x 64 half of it,
 # 4096 x 128 and 16384 x 16 1.4 times; on an H100 4096 x 4096 27 times.
 TALL_ON_GPU, MANY_NUMBERS_ON_GPU = 16, 2**20
+# By Gram matrices and by reflections, on an H200, ms: float64 256 x 256 0.8 and 1.1, 1024 x 1024
+# 2.2 and 5.1, 4096 x 4096 14 and 31, 8192 x 8192 61 and 99; complex128 8192 x 8192 205 and 239.
+FEWEST_COLUMNS_BY_GRAM = 256
+MOST_NUMBERS_BY_GRAM = 2**29  # Q is there twice for a moment
+# 8192 x 8192 takes 67 ms with 4096 columns, 89 in one block.
+MOST_COLUMNS_OF_A_BLOCK = 2048
 
 
 def find_on_cpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
@@ -35,26 +44,106 @@ def find_on_gpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
     """The same."""
     m, n = a.shape
     is_tall = m >= TALL_ON_GPU * n and m * n >= MANY_NUMBERS_ON_GPU
-    return usual(a) if is_tall else _find(usual, a, vectors)
+    return usual(a) if is_tall else _find_on_gpu(usual, a, vectors)
 
 
-def find_in_rows(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
+def find_in_rows_on_cpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
     """Likewise of `qr_in_rows`, for a that is nearly square."""
     return _find(usual, a, vectors, rows=len(a))
 
 
-def _find(usual: Usual, a: jax.Array, vectors: bool, rows: int | None = None) -> Arrays:
+def find_in_rows_on_gpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
+    """The same."""
+    return _find_on_gpu(usual, a, vectors, rows=len(a))
+
+
+def _find_on_gpu(usual: Usual, a: jax.Array, vectors: bool, rows: int | None = None) -> Arrays:
+    by_reflections = functools.partial(_find, usual, vectors=vectors, rows=rows)
+    is_fit = a.shape[1] >= FEWEST_COLUMNS_BY_GRAM and a.size <= MOST_NUMBERS_BY_GRAM
+    # In float32 a condition number of some thousands is too large, as random matrices have it.
+    if is_fit and jnp.finfo(a.dtype).bits == 64:
+        return _find(by_reflections, a, vectors, rows, _by_gram)
+    return by_reflections(a)
+
+
+def _by_reflections(a: jax.Array) -> Arrays:
+    return lax.linalg.qr(a, full_matrices=False)
+
+
+def _by_gram(a: jax.Array) -> Arrays:
+    """Q and R by Cholesky factors of Gram matrices; NaN where a's condition is too large for them.
+
+    A block of columns is made orthogonal to those before it and orthonormal, both twice. Nearly all
+    of that is products, which a GPU does best.
+    """
+    n = a.shape[1]
+    width = -(-n // -(-n // MOST_COLUMNS_OF_A_BLOCK))
+    exponents = jnp.frexp(jnp.linalg.norm(a, axis=0))[1]
+    scaled = times_power(a, -exponents)
+    done: list[jax.Array] = []
+    columns = []
+    for first in range(0, n, width):
+        once, above, top = _orthonormal(done, scaled[:, first : first + width])
+        twice, more, last = _orthonormal(done, once)
+        # What is left of `once` is near to it, or rounding was too much.
+        squares = [_square_of(one) for one in (*more, last - jnp.eye(len(last), dtype=a.dtype))]
+        done.append(jnp.where(sum(squares) <= 0.25, twice, jnp.nan))
+        blocks = [one + _times(other, top) for one, other in zip(above, more, strict=True)]
+        column = jnp.concatenate([*blocks, _times(last, top)])
+        columns.append(jnp.pad(column, ((0, n - len(column)), (0, 0))))
+    return jnp.concatenate(done, axis=1), times_power(jnp.concatenate(columns, axis=1), exponents)
+
+
+def _orthonormal(
+    done: list[jax.Array], x: jax.Array
+) -> tuple[jax.Array, list[jax.Array], jax.Array]:
+    """q, r and s of x = done r + q s. All NaN, and no work, if x or what is done is."""
+
+    def made(x: jax.Array) -> tuple[jax.Array, list[jax.Array], jax.Array]:
+        r = []
+        for q in done:
+            r.append(_times(adjoint_of(q), x))
+            x = x - _times(q, r[-1])
+        lower = lax.linalg.cholesky(square(adjoint_of(x)), symmetrize_input=False)
+        turned = {"lower": True, "transpose_a": True, "conjugate_a": True}
+        q = lax.linalg.triangular_solve(lower, x, left_side=False, **turned)
+        return q, r, adjoint_of(lower)
+
+    def failed(x: jax.Array) -> tuple[jax.Array, list[jax.Array], jax.Array]:
+        results = jax.eval_shape(made, x)
+        return jax.tree.map(lambda one: jnp.full(one.shape, jnp.nan, one.dtype), results)
+
+    has_failed = jnp.isnan(jnp.stack([x[0, 0], *(q[0, 0] for q in done)]))
+    return lax.cond(jnp.any(has_failed), failed, made, x)
+
+
+def _square_of(a: jax.Array) -> jax.Array:
+    """||a||_F^2."""
+    return jnp.sum(jnp.square(jnp.abs(a)))
+
+
+def _times(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.matmul(a, b, **EXACT)
+
+
+def _find(
+    usual: Usual,
+    a: jax.Array,
+    vectors: bool,
+    rows: int | None = None,
+    factors: Callable[[jax.Array], Arrays] = _by_reflections,
+) -> Arrays:
     fine, safe = looked_at(a)
-    q, r = lax.linalg.qr(safe, full_matrices=False)
+    q, r = factors(safe)
     pivots = jnp.diag(r)
     sizes = jnp.abs(pivots)
     phases = jnp.where(sizes > 0, pivots / jnp.where(sizes > 0, sizes, 1), 1).astype(a.dtype)
     q, r = q * phases, jnp.triu(jnp.conj(phases)[:, None] * r)
     r = jnp.where(jnp.eye(len(r), dtype=bool), sizes.astype(r.dtype), r)
     g = random_signs(len(r)).astype(a.dtype)
-    rest = jnp.matmul(safe, g, **EXACT) - jnp.matmul(q, jnp.matmul(r, g, **EXACT), **EXACT)
+    rest = _times(safe, g) - _times(q, _times(r, g))
     residual = jnp.linalg.norm(rest) / math.sqrt(g.shape[1]) / jnp.linalg.norm(r)
-    turned = jnp.matmul(adjoint_of(q), jnp.matmul(q, g, **EXACT), **EXACT) - g
+    turned = _times(adjoint_of(q), _times(q, g)) - g
     orthogonality = jnp.max(jnp.sqrt(jnp.mean(jnp.square(jnp.abs(turned)), axis=1)))
     fine &= residual <= (10 + math.sqrt(len(r))) * jnp.finfo(a.dtype).eps / 2
     fine &= is_orthonormal(orthogonality, len(r)) & jnp.all(jnp.isfinite(r))

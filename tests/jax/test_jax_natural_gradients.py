@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 from systems import DEVICES, compiled_text, largest_collective, more, normal, put, row_mesh
 
 import shardsolve
-from shardsolve import _gram, _library, natural
+from shardsolve import _library, _square, natural
 from shardsolve._cut import Cut
 from shardsolve._gram import gram
 from shardsolve.natural import _memory
@@ -200,7 +200,7 @@ def test_gram_matrix_each_block_is_made_once():
 
 @pytest.mark.parametrize("n", [512, 521])
 def test_square_on_one_device_is_made_in_strips_from_the_diagonal_on(n, monkeypatch):
-    monkeypatch.setattr(_gram, "_STRIP_ROWS", 64)
+    monkeypatch.setattr(_square, "_STRIP_ROWS", 64)
     a = normal(np.random.default_rng(0), (n, 7), "complex128")
     lowered = jax.jit(lambda a: gram(a, Cut(row_mesh(jax.devices()[:1]), ("x",)))).lower(a)
     made = sum(
@@ -219,7 +219,7 @@ def test_square_on_one_device_is_made_in_strips_from_the_diagonal_on(n, monkeypa
 def test_square_by_cublas_is_the_product_and_symmetric_to_the_last_bit(dtype):
     """On GPUs half of it is made, elsewhere all of it, by the same call."""
     a = normal(np.random.default_rng(0), (65, 40), dtype)
-    found = np.asarray(jax.jit(_gram._by_syrk)(a))
+    found = np.asarray(jax.jit(_square._by_syrk)(a))
     assert np.abs(found - a @ a.T).max() < 100 * np.finfo(dtype).eps * np.abs(found).max()
     assert np.array_equal(found, found.T) and found.dtype == dtype
 
