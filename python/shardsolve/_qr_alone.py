@@ -23,15 +23,21 @@ from shardsolve._svd_alone import is_orthonormal, looked_at, no_complaint
 ANY_ROWS = 2**31 - 1
 # On one core of a Xeon 1000 x 100 took 0.4 times LAPACK's time, 300 x 300 1.3 times.
 TALL = 4
-# On an H200 2^20 x 256 took 0.28 times XLA's time, 2^20 x 8 0.12 times, 16384 x 64 half of it,
-# 4096 x 128 and 16384 x 16 1.4 times; on an H100 4096 x 4096 27 times.
-TALL_ON_GPU, MANY_NUMBERS_ON_GPU = 16, 2**20
-# By Gram matrices and by reflections, on an H200, ms: float64 256 x 256 0.8 and 1.1, 1024 x 1024
-# 2.2 and 5.1, 4096 x 4096 14 and 31, 8192 x 8192 61 and 99; complex128 8192 x 8192 205 and 239.
-FEWEST_COLUMNS_BY_GRAM = 256
+# On a GPU the library makes R of all columns by few blocks. On an H200, ms, its way and ours by
+# reflections: 2^20 x 8 1.9 and 10.5, 16384 x 64 half of it, 4096 x 128 1.8 and 1.2; float32 20000 x
+# 300 4.1 and 6.6, 65536 x 1024 both 34, 16384 x 1024 26 and 22. By Gram matrices, float64: 262144 x
+# 1024 60 and 63, 65536 x 1024 52 and 17, 65536 x 2048 191 and 40, 65536 x 256 both 3.2, 2^20 x 256
+# 15 and 39.
+MANY_NUMBERS_ON_GPU = 2**20
+TALL_ON_GPU, TALL_OF_MANY_COLUMNS, TALL_BY_GRAM = 16, 64, 256
+MANY_COLUMNS = 256
+# Square ones by Gram matrices and by reflections, ms: float64 256 0.8 and 1.1, 1024 2.2 and 5.1,
+# 4096 14 and 31, 8192 61 and 99; complex128 8192 205 and 239.
 MOST_NUMBERS_BY_GRAM = 2**29  # Q is there twice for a moment
 # 8192 x 8192 takes 67 ms with 4096 columns, 89 in one block.
 MOST_COLUMNS_OF_A_BLOCK = 2048
+# Of a block: cuBLAS's syrk of these leaves most of a GPU idle.
+FEW_COLUMNS = 1024
 
 
 def find_on_cpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
@@ -43,7 +49,10 @@ def find_on_cpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
 def find_on_gpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
     """The same."""
     m, n = a.shape
-    is_tall = m >= TALL_ON_GPU * n and m * n >= MANY_NUMBERS_ON_GPU
+    tall = TALL_ON_GPU
+    if n >= MANY_COLUMNS:
+        tall = TALL_BY_GRAM if _is_for_gram(a) else TALL_OF_MANY_COLUMNS
+    is_tall = m >= tall * n and m * n >= MANY_NUMBERS_ON_GPU
     return usual(a) if is_tall else _find_on_gpu(usual, a, vectors)
 
 
@@ -59,11 +68,15 @@ def find_in_rows_on_gpu(usual: Usual, a: jax.Array, *, vectors: bool) -> Arrays:
 
 def _find_on_gpu(usual: Usual, a: jax.Array, vectors: bool, rows: int | None = None) -> Arrays:
     by_reflections = functools.partial(_find, usual, vectors=vectors, rows=rows)
-    is_fit = a.shape[1] >= FEWEST_COLUMNS_BY_GRAM and a.size <= MOST_NUMBERS_BY_GRAM
-    # In float32 a condition number of some thousands is too large, as random matrices have it.
-    if is_fit and jnp.finfo(a.dtype).bits == 64:
+    if _is_for_gram(a):
         return _find(by_reflections, a, vectors, rows, _by_gram)
     return by_reflections(a)
+
+
+def _is_for_gram(a: jax.Array) -> bool:
+    # In float32 a condition number of some thousands is too large, as random matrices have it.
+    is_wide = jnp.finfo(a.dtype).bits == 64
+    return is_wide and a.shape[1] >= MANY_COLUMNS and a.size <= MOST_NUMBERS_BY_GRAM
 
 
 def _by_reflections(a: jax.Array) -> Arrays:
@@ -104,7 +117,8 @@ def _orthonormal(
         for q in done:
             r.append(_times(adjoint_of(q), x))
             x = x - _times(q, r[-1])
-        lower = lax.linalg.cholesky(square(adjoint_of(x)), symmetrize_input=False)
+        gram = _times(adjoint_of(x), x) if x.shape[1] <= FEW_COLUMNS else square(adjoint_of(x))
+        lower = lax.linalg.cholesky(gram, symmetrize_input=False)
         turned = {"lower": True, "transpose_a": True, "conjugate_a": True}
         q = lax.linalg.triangular_solve(lower, x, left_side=False, **turned)
         return q, r, adjoint_of(lower)
