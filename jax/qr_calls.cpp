@@ -64,24 +64,23 @@ template <Scalar T>
 void factor(Task& task) {
   static constexpr const CallBuffers& at = qr_buffers;
   const Job& job = task.job();
-  std::vector<T> r(static_cast<std::size_t>(job.unknowns * job.unknowns), not_a_number<T>);
+  std::vector<T> r;
   Figures<T> figures;
   Verdict verdict = task.before();
   if (verdict.ok()) {
     verdict = judge([&] {
       const auto a = task.tall_matrix<T>(task.layout(), at["q"]);
-      const QrFactor<T> made = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
+      QrFactor<T> made = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
         return shardsolve::qr(mesh, a, mode_of(job), run);
       });
-      if (made.outcome.ok()) {
-        std::copy(made.r.begin(), made.r.end(), r.begin());
-      }
+      r = std::move(made.r);
       figures.take(made.outcome);
       return as_it_lies(made.outcome);
     });
   }
   if (!verdict.ok()) {
     task.fill_nan<T>(at["q"]);
+    r.assign(static_cast<std::size_t>(job.unknowns * job.unknowns), not_a_number<T>);
   }
   task.write_to_all(at["r"], r.data(), static_cast<std::int64_t>(r.size()));
   task.write_to_all(at["residual_and_orthogonality"], figures.values, 2);

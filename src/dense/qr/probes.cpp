@@ -33,7 +33,7 @@ std::int64_t Probes<T>::bytes(std::int64_t ranks, std::int64_t rows, std::int64_
                               Dtype dtype) {
   return element_size(dtype) * probe_count * (2 * rows + columns) +
          Sums<Wide>::bytes(ranks, columns, probe_count) +
-         static_cast<std::int64_t>(sizeof(Wide)) * columns * 3 * probe_count +
+         static_cast<std::int64_t>(sizeof(Wide)) * columns * 3 * probe_count + 16 * columns +
          64 * probe_count * (ranks + 2);
 }
 
@@ -77,11 +77,12 @@ void Probes<T>::judge(MatrixView<const T> q, MatrixView<const Wide> r, Outcome& 
     rank_.kernels<Wide>().gemm(rank_.update(), Op::none, Op::none, Wide{1}, r, signs, Wide{0},
                                image);
     convert<T, Wide>(rank_, image, g_);
-    double sum = 0.0;
-    for (const Wide entry : rank_.fetch(rank_.update(), r.data(), n * n)) {
-      sum += std::norm(entry);
+    const MatrixView<double> sizes = rank_.workspace<double>(2, n);
+    rank_.kernels<runtime::QrKernels<Wide>>().column_sizes(rank_.update(), r, sizes.data());
+    const std::vector<double> found = rank_.fetch(rank_.update(), sizes.data(), 2 * n);
+    for (std::size_t at = 0; at < found.size(); at += 2) {
+      norm = std::hypot(norm, found[at] * std::sqrt(found[at + 1]));
     }
-    norm = std::sqrt(sum);
   }
   from_first(rank_, g_);
   judge_image(q, numbers_from_first(rank_, {norm}).front(), outcome);

@@ -16,7 +16,9 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace shardsolve::dense::qr {
@@ -41,28 +43,33 @@ std::pair<CheckedSides, CheckedSides> check_both(mesh::Rank& rank, const SlabLay
   return {std::move(of_a), std::move(of_b)};
 }
 
-/// R of A, from that of A D, on all ranks; what is below its diagonal may be -0 there. Empty if an
-/// entry does not fit the dtype.
+/// R of A, from that of A D, which it takes the place of, on all ranks. Empty if an entry does not
+/// fit the dtype.
 template <Scalar T>
 std::vector<T> unscaled(mesh::Rank& rank, const Factored<T>& factored) {
+  using Wide = runtime::WideOf<T>;
   const auto n = static_cast<std::int64_t>(factored.exponents.size());
   const MatrixView<T> there = rank.workspace<T>(n, n);
   if (rank.index() == 0) {
-    const auto scaled = rank.fetch(rank.update(), factored.r.data(), n * n);
-    std::vector<T> r;
-    r.reserve(scaled.size());
-    for (std::size_t at = 0; at < scaled.size(); ++at) {
-      const std::size_t column = at / static_cast<std::size_t>(n);
-      const bool is_below = at % static_cast<std::size_t>(n) > column;
-      r.push_back(is_below ? T{0} : times_power<T>(scaled[at], -factored.exponents[column]));
+    std::vector<std::int64_t> back(factored.exponents.size());
+    std::ranges::transform(factored.exponents, back.begin(), std::negate<>());
+    const std::int64_t* const exponents = rank.upload(rank.update(), back.data(), n);
+    rank.kernels<runtime::QrKernels<Wide>>().scale_columns(rank.update(), factored.r, exponents,
+                                                           factored.r);
+    if constexpr (std::is_same_v<T, Wide>) {
+      rank.kernels<T>().copy(rank.update(), factored.r, there);
+    } else {
+      rank.kernels<T>().convert(rank.update(), factored.r, there);
     }
-    rank.update().copy(there.data(), r.data(), r.size() * sizeof(T));
-    rank.update().synchronize();  // from here on `r` may go
   }
   from_first(rank, there);
   std::vector<T> r = rank.fetch(rank.update(), there.data(), n * n);
-  if (!std::all_of(r.begin(), r.end(), is_finite<T>)) {
-    r.clear();
+  for (std::int64_t j = 0; j < n; ++j) {
+    const auto diagonal = r.begin() + j + j * n;
+    if (!std::all_of(diagonal - j, diagonal + 1, is_finite<T>)) {
+      return {};
+    }
+    std::fill(diagonal + 1, diagonal + n - j, T{0});  // it may be -0 there
   }
   return r;
 }
@@ -323,13 +330,15 @@ void factor_by_passes(mesh::Rank& rank, const SlabLayout& layout, MatrixView<T> 
   }
   const MatrixView<T> q = with_q ? a : rank.workspace<T>(a.rows(), a.columns());
   const Factored<T> factored = factor<T>(rank, layout.size(), a, maxima, q);
+  if (probes) {
+    probes->judge(q, factored.r, made.outcome);
+  }
   made.r = unscaled(rank, factored);
   if (made.r.empty()) {
     made.outcome.status = Status::overflow;
+    made.outcome.residual.reset();
+    made.outcome.orthogonality.reset();
     return;
-  }
-  if (probes) {
-    probes->judge(q, factored.r, made.outcome);
   }
   if (request.r) {
     store_rows<T>(rank, layout, made.r, *request.r);
