@@ -3,6 +3,7 @@
 #include "reference/svd.hpp"
 
 #include "dense/svd/by_polar.hpp"
+#include "dense/svd/polar_factor.hpp"
 #include "dense/svd/weights.hpp"
 #include "mesh/host_backend.hpp"
 #include "mesh/mesh_state.hpp"
@@ -352,6 +353,57 @@ TYPED_TEST(SvdFamily, WholeFactorsInEachProcess_AreThoseOfTheMatrix) {
     EXPECT_TRUE(worst <= 20 * double{made.values[0]} * unit_roundoff<T>)
         << worst / double{made.values[0]} / unit_roundoff<T>;
   }
+}
+
+/// A small singular value that none of the random vectors sees. The bound that they find is none,
+/// and what they miss is found out at the end.
+TEST(Svd, PolarFactorOfAValueThatRandomVectorsDoNotSee_IsRight) {
+  constexpr std::int64_t n = 40;
+  constexpr double small = 1e-7;
+  DenseMatrix<double> seen(n, dense::svd::look_vectors + 1);
+  for (std::int64_t j = 0; j < seen.columns(); ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      seen(i, j) = dense::svd::random_at(i, j, n);
+    }
+  }
+  // Gram and Schmidt, twice: the last column is the right singular vector of `small`.
+  for (int time = 0; time < 2; ++time) {
+    for (std::int64_t j = 0; j < seen.columns(); ++j) {
+      for (std::int64_t k = 0; k <= j; ++k) {
+        double product = 0.0;
+        for (std::int64_t i = 0; i < n; ++i) {
+          product += seen(i, k) * seen(i, j);
+        }
+        for (std::int64_t i = 0; i < n; ++i) {
+          seen(i, j) = k < j ? seen(i, j) - product * seen(i, k) : seen(i, j) / std::sqrt(product);
+        }
+      }
+    }
+  }
+  // A = D (I - 2 w w^T / w^T w) over rows of zeros: row n is that vector times `small`
+  std::vector<double> w(n);
+  double square = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double one = (i == n - 1 ? 1.0 : 0.0) - seen(i, seen.columns() - 1);
+    w[static_cast<std::size_t>(i)] = one;
+    square += one * one;
+  }
+  constexpr std::int64_t m = n + 8;
+  DenseMatrix<double> a(m, n);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double size = i == 0 ? 222.0 : i == n - 1 ? small : 1.0;
+      const double turned = 2.0 * w[static_cast<std::size_t>(i)] * w[static_cast<std::size_t>(j)];
+      a(i, j) = size * ((i == j ? 1.0 : 0.0) - turned / square);
+    }
+  }
+  const SvdCut cut = cuts(m, n)[1];
+  Mesh mesh = make_mesh(cut.rows.ranks());
+  const RowBlocks<double> u = shard_rows(DenseMatrix<double>(m, n), cut.rows);
+  const PolarFactor<double> found = polar(mesh, shard_rows(a, cut.rows), u);
+  ASSERT_TRUE(found.outcome.ok()) << found.outcome.message();
+  EXPECT_TRUE(q_ratio(whole(u)) <= 20);
+  EXPECT_LT(*found.outcome.residual, 20 * unit_roundoff<double>);
 }
 
 TEST(Svd, Iterations_BringAllOfTheirRangeToOne) {

@@ -246,35 +246,66 @@ class ByPolar : private Steps<T> {
   }
 
   bool iterate_to_end() {
-    // Random columns that are added are far from 0, so the second time is the last.
-    constexpr int most_times = 3;
+    // Half of a singular value that is seen may be more than the smallest, if hardly: then some are
+    // left, which are seen the next time. Random columns that are added are far from 0.
+    constexpr int most_times = 6;
+    double least = least_of_any<T>();
     for (int time = 0; time < most_times; ++time) {
-      const std::vector<Weights> all =
-          iterations<T>(time == 0 ? least_of_any<T>() : least_when_completed);
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        const double fraction = static_cast<double>(i) / static_cast<double>(all.size());
-        if (!run(core_bytes(problem_, dtype_of<T>),
-                 [*this, weights = all[i], fraction](mesh::Rank& rank) {
-                   rank.report("polar", fraction);
-                   return iterate<T>(rank, problem_.core, weights, as_columns(*x_, rank));
-                 })) {
-          return false;
-        }
+      const bool looks = time < 2 && least < least_when_completed;
+      const std::optional<bool> found = iterate(least, looks);
+      if (!found) {
+        return false;
       }
       const auto deviation = std::make_shared<double>(0.0);
-      run(core_bytes(problem_, dtype_of<T>), [*this, deviation](mesh::Rank& rank) {
-        const double left = polish_or_complete<T>(rank, problem_.core, as_columns(*x_, rank));
-        if (rank.leads()) {
-          *deviation = left;
-        }
-        return Outcome{};
-      });
+      run(core_bytes(problem_, dtype_of<T>),
+          [*this, deviation, completes = !*found](mesh::Rank& rank) {
+            const double left =
+                polish_or_complete<T>(rank, problem_.core, completes, as_columns(*x_, rank));
+            if (rank.leads()) {
+              *deviation = left;
+            }
+            return Outcome{};
+          });
       if (is_polished<T>(*deviation)) {
         return true;
       }
+      least = *found ? least : least_when_completed;
     }
     outcome_.status = Status::not_converged;
     return false;
+  }
+  /// Until singular values of at least `least` are 1. Where one `looks`, a larger bound may be
+  /// found on the way: whether it was; nothing if an iteration has failed.
+  std::optional<bool> iterate(double least, bool looks) {
+    bool found = false;
+    // Without a bound that was found X may have to be completed.
+    const auto count = [&] { return found ? problem_.size() : std::int64_t{0}; };
+    for (std::int64_t done = 0; !is_at_end<T>(least, count()); ++done) {
+      const Weights weights = weights_at<T>(least);
+      const double fraction = static_cast<double>(done) /
+                              static_cast<double>(done + iterations_from<T>(least, count()));
+      const auto seen = looks && !found ? std::make_shared<double>(0.0) : nullptr;
+      if (!run(core_bytes(problem_, dtype_of<T>),
+               [*this, weights, fraction, seen](mesh::Rank& rank) {
+                 rank.report("polar", fraction);
+                 double own = 0.0;
+                 const Outcome outcome =
+                     svd::iterate<T>(rank, problem_.core, weights, as_columns(*x_, rank),
+                                     seen != nullptr ? &own : nullptr);
+                 if (seen != nullptr && rank.leads()) {
+                   *seen = own;
+                 }
+                 return outcome;
+               })) {
+        return std::nullopt;
+      }
+      if (seen != nullptr && *seen > least) {
+        found = true;
+        least = *seen;
+      }
+      least = weights.least_after(least);
+    }
+    return found;
   }
 
   /// H, in the given memory or in that of the call.

@@ -26,7 +26,10 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::dense::svd {
@@ -48,6 +51,9 @@ void fill_identity(mesh::Rank& rank, GlobalRange own, MatrixView<T> target) {
                              target.block(own.begin.value(), 0, own.size(), own.size()));
 }
 
+/// How often Z^-1 is applied to the random vectors that show the smallest singular value.
+constexpr int look_powers = 8;
+
 template <Scalar T>
 class Iteration {
  public:
@@ -62,7 +68,7 @@ class Iteration {
         z_(rank.workspace<T>(x.rows(), own_.size())),
         y_(rank.workspace<T>(x.rows(), x.columns())) {}
 
-  Outcome run() {
+  Outcome run(double* least) {
     const auto share = number<T>(weights_.b / weights_.c);
     const double rest = weights_.a - weights_.b / weights_.c;
     // Z = I + c X^H X
@@ -87,6 +93,9 @@ class Iteration {
     fill_identity(rank_, own_, q2);
     solve(Op::none, y_);
     solve(Op::none, q2);
+    if (least != nullptr) {
+      *least = smallest(q2) / 2.0;
+    }
     // and once more, with the factor of Q1^H Q1 + Q2^H Q2
     relay_.gram(shape_.rows, T{1}, y_, own_, T{0}, z_);
     relay_.gram(shape_.columns, T{1}, q2, own_, T{1}, z_);
@@ -100,6 +109,64 @@ class Iteration {
   }
 
  private:
+  /// The smallest singular value of X or 0, for this rank's columns of L^-1: by powers of Z^-1,
+  /// applied to random vectors.
+  double smallest(MatrixView<const T> inverse) {
+    const std::int64_t n = inverse.rows();
+    const std::int64_t size = own_.size() * look_vectors;
+    const MatrixView<T> v = rank_.workspace<T>(own_.size(), look_vectors);
+    const MatrixView<T> image = rank_.workspace<T>(n, look_vectors);
+    std::vector<T> values;
+    for (std::int64_t j = 0; j < look_vectors; ++j) {
+      for (std::int64_t i = own_.begin.value(); i < own_.end.value(); ++i) {
+        values.push_back(number<T>(random_at(i, j, n)));
+      }
+    }
+    rank_.update().copy(v.data(), values.data(), values.size() * sizeof(T));
+    rank_.update().synchronize();  // from here on `values` may go
+    std::vector<double> before;
+    std::vector<double> after = squares_of(values);
+    for (int power = 0; power < look_powers; ++power) {
+      kernels_.gemm(rank_.update(), Op::none, Op::none, T{1}, inverse, v, T{0}, image);
+      const std::vector<T> sum =
+          sum_of_ranks(rank_.fetch(rank_.update(), image.data(), n * look_vectors));
+      rank_.update().copy(image.data(), sum.data(), sum.size() * sizeof(T));
+      kernels_.gemm(rank_.update(), Op::conjugate_transpose, Op::none, T{1}, inverse, image, T{0},
+                    v);
+      before = std::exchange(after, squares_of(rank_.fetch(rank_.update(), v.data(), size)));
+    }
+    double eigenvalue = std::numeric_limits<double>::infinity();  // of Z
+    for (std::size_t j = 0; j < before.size(); ++j) {
+      eigenvalue = std::min(eigenvalue, std::sqrt(before[j] / after[j]));
+    }
+    // A vector that Z leaves as it is would be seen: of size 1 / sqrt(n) at first, it is the
+    // largest part of all vectors by now.
+    const double seen = 10.0 * std::sqrt(static_cast<double>(n));
+    return std::pow(eigenvalue, look_powers) >= seen ? std::sqrt((eigenvalue - 1.0) / weights_.c)
+                                                     : 0.0;
+  }
+  std::vector<T> sum_of_ranks(const std::vector<T>& mine) {
+    std::vector<T> sum(mine.size());
+    for (const std::vector<T>& one : programs::gather_from_all(rank_, mine)) {
+      std::transform(one.begin(), one.end(), sum.begin(), sum.begin(),
+                     [](T part, T before) { return before + part; });
+    }
+    return sum;
+  }
+  /// ||v||^2 of each vector, over all ranks.
+  std::vector<double> squares_of(const std::vector<T>& mine) {
+    std::vector<double> squares(look_vectors);
+    const std::size_t each = mine.size() / look_vectors;
+    for (std::size_t at = 0; at < mine.size(); ++at) {
+      squares[at / each] += std::norm(std::complex<double>(mine[at]));
+    }
+    std::vector<double> sums(look_vectors);
+    for (const std::vector<double>& one : programs::gather_from_all(rank_, squares)) {
+      std::transform(one.begin(), one.end(), sums.begin(), sums.begin(), std::plus<>());
+    }
+    return sums;
+  }
+
   bool factored() {
     rank_.finish(rank_.update());
     return cholesky::factor<T>(rank_, shape_.columns, z_).ok();
@@ -116,16 +183,6 @@ class Iteration {
   MatrixView<T> z_;
   MatrixView<T> y_;
 };
-
-/// A number from -1 to 1 for each row and column of a matrix of so many rows, at random but the
-/// same on every mesh: splitmix64 (Steele, Lea and Flood 2014).
-double random_at(std::int64_t row, std::int64_t column, std::int64_t rows) {
-  std::uint64_t bits = (static_cast<std::uint64_t>(row + column * rows) + 1) * 0x9e3779b97f4a7c15U;
-  bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
-  bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebU;
-  bits ^= bits >> 31U;
-  return static_cast<double>(bits >> 11U) * 0x1p-52 - 1.0;
-}
 
 /// D = (D + (I - G) S (I - X X^H) / 4) / 2, with S of random numbers over sqrt(m), and G = X^H X.
 template <Scalar T>
@@ -155,22 +212,56 @@ void complete(mesh::Rank& rank, const Shape& shape, Relay<T>& relay, MatrixView<
 
 }  // namespace
 
+// splitmix64 (Steele, Lea and Flood 2014)
+double random_at(std::int64_t row, std::int64_t column, std::int64_t rows) {
+  std::uint64_t bits = (static_cast<std::uint64_t>(row + column * rows) + 1) * 0x9e3779b97f4a7c15U;
+  bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
+  bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebU;
+  bits ^= bits >> 31U;
+  return static_cast<double>(bits >> 11U) * 0x1p-52 - 1.0;
+}
+
 template <Scalar T>
 double least_of_any() {
   return std::is_same_v<RealOf<T>, float> ? 0x1p-30 : 0x1p-60;
 }
 
+namespace {
+
+// Of [sqrt(c) X; I], residuals of A - U H grow with c where X has many small singular values: for
+// 1e8, 1e6, 1e4 those of a Gaussian kernel (n = 48, float64) are 78, 24, 16 u.
 template <Scalar T>
-std::vector<Weights> iterations(double least) {
-  // Of [sqrt(c) X; I], residuals of A - U H grow with c where X has many small singular values: for
-  // 1e8, 1e6, 1e4 those of a Gaussian kernel (n = 48, float64) are 78, 24, 16 u.
-  constexpr double largest_c = std::is_same_v<RealOf<T>, float> ? 1e4 : 1e6;
-  return weights_from(least, 8.0 * unit_roundoff<T>, largest_c);
+constexpr double largest_c = std::is_same_v<RealOf<T>, float> ? 1e4 : 1e6;
+/// How far from 1 values may be. With this share ||X^H X - I|| is a quarter of what is_polished()
+/// takes.
+template <Scalar T>
+double end_of_iterations(std::int64_t count) {
+  constexpr double rounding = 8.0 * unit_roundoff<T>;
+  const double share = 0.125 / std::sqrt(static_cast<double>(count));
+  return count == 0 ? rounding : std::max(rounding, share * std::sqrt(unit_roundoff<T>));
+}
+
+}  // namespace
+
+template <Scalar T>
+Weights weights_at(double least) {
+  return weights_for(least, largest_c<T>);
 }
 
 template <Scalar T>
-Outcome iterate(mesh::Rank& rank, const Shape& shape, const Weights& weights, MatrixView<T> x) {
-  return Iteration<T>(rank, shape, weights, x).run();
+bool is_at_end(double least, std::int64_t count) {
+  return 1.0 - least <= end_of_iterations<T>(count);
+}
+
+template <Scalar T>
+std::int64_t iterations_from(double least, std::int64_t count) {
+  return std::ssize(weights_from(least, end_of_iterations<T>(count), largest_c<T>));
+}
+
+template <Scalar T>
+Outcome iterate(mesh::Rank& rank, const Shape& shape, const Weights& weights, MatrixView<T> x,
+                double* least) {
+  return Iteration<T>(rank, shape, weights, x).run(least);
 }
 
 template <Scalar T>
@@ -180,7 +271,7 @@ bool is_polished(double deviation) {
 }
 
 template <Scalar T>
-double polish_or_complete(mesh::Rank& rank, const Shape& shape, MatrixView<T> x) {
+double polish_or_complete(mesh::Rank& rank, const Shape& shape, bool completes, MatrixView<T> x) {
   const GlobalRange own = shape.columns.segment(rank.index());
   const runtime::Kernels<T>& kernels = rank.kernels<T>();
   Relay<T> relay(rank, shape.of_relay());
@@ -198,7 +289,7 @@ double polish_or_complete(mesh::Rank& rank, const Shape& shape, MatrixView<T> x)
     const MatrixView<T> y = rank.workspace<T>(x.rows(), x.columns());
     kernels.copy(rank.update(), x, y);
     relay.adjoint_times(shape.columns, number<T>(0.5), outside, y, T{1}, x);
-  } else {
+  } else if (completes) {
     complete(rank, shape, relay, outside, x);
   }
   return deviation;
@@ -228,7 +319,13 @@ std::int64_t polar_bytes(const Shape& shape, Dtype dtype) {
   const std::int64_t factor = plan_cholesky_factor(shape.columns, dtype).workspace_bytes;
   const std::int64_t solve =
       element * eigh::solve_columns_elements(shape.columns) + 2 * programs::header_bytes;
-  const std::int64_t iteration = 2 * of_square + of_rows + 2 * factor + 4 * solve;
+  // a look for the smallest singular value
+  const std::int64_t ranks = shape.columns.ranks();
+  const std::int64_t look =
+      look_vectors *
+      (element * (n + shape.columns.max_width() + (ranks > 1 ? look_powers * n * ranks : 0)) +
+       8 * (look_powers + 1) * ranks);
+  const std::int64_t iteration = 2 * of_square + of_rows + 2 * factor + 4 * solve + look;
   const std::int64_t completion = 2 * of_square + of_rows;
   const std::int64_t hermitian =
       2 * of_square + element * eigh::store_adjoint_elements(shape.columns);
@@ -236,13 +333,15 @@ std::int64_t polar_bytes(const Shape& shape, Dtype dtype) {
          programs::small_change(shape.columns, 0);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                     \
-  template double least_of_any<T>();                                                  \
-  template std::vector<Weights> iterations<T>(double);                                \
-  template Outcome iterate(mesh::Rank&, const Shape&, const Weights&, MatrixView<T>); \
-  template bool is_polished<T>(double);                                               \
-  template double polish_or_complete(mesh::Rank&, const Shape&, MatrixView<T>);       \
-  template void hermitian_factor(mesh::Rank&, const Shape&, MatrixView<const T>,      \
+#define SHARDSOLVE_INSTANTIATE(T)                                                              \
+  template double least_of_any<T>();                                                           \
+  template Weights weights_at<T>(double);                                                      \
+  template bool is_at_end<T>(double, std::int64_t);                                            \
+  template std::int64_t iterations_from<T>(double, std::int64_t);                              \
+  template Outcome iterate(mesh::Rank&, const Shape&, const Weights&, MatrixView<T>, double*); \
+  template bool is_polished<T>(double);                                                        \
+  template double polish_or_complete(mesh::Rank&, const Shape&, bool, MatrixView<T>);          \
+  template void hermitian_factor(mesh::Rank&, const Shape&, MatrixView<const T>,               \
                                  MatrixView<const T>, MatrixView<T>);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

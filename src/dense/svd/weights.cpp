@@ -4,10 +4,26 @@
 #include <cmath>
 
 namespace shardsolve::dense::svd {
-namespace {
 
-/// The best ones for values in [l, 1]; c is (a^2 + 2 a - 3) / 4.
-Weights best_for(double l, double largest_c) {
+double Weights::least_after(double least) const {
+  const auto after = [this](double square) { return (a + b * square) / (1.0 + c * square); };
+  double result = std::min(least * after(least * least), 1.0);
+  // The derivative is 0 where b c y^2 + (3 b - a c) y + a = 0 for y = x^2; the larger root is a
+  // minimum.
+  const double p = a * c - 3.0 * b;
+  const double discriminant = p * p - 4.0 * a * b * c;
+  if (discriminant > 0.0) {
+    const double square = (p + std::sqrt(discriminant)) / (2.0 * b * c);
+    if (square > least * least && square < 1.0) {
+      result = std::min(result, std::sqrt(square) * after(square));
+    }
+  }
+  return result;
+}
+
+// c is (a^2 + 2 a - 3) / 4.
+Weights weights_for(double least, double largest_c) {
+  const double l = least;
   const double square = l * l;
   const double d = l < 1.0 ? std::cbrt(4.0 * (1.0 - square) / (square * square)) : 0.0;
   const double root = std::sqrt(1.0 + d);
@@ -20,14 +36,11 @@ Weights best_for(double l, double largest_c) {
   return w;
 }
 
-}  // namespace
-
 std::vector<Weights> weights_from(double least, double rounding, double largest_c) {
   std::vector<Weights> all;
   for (double l = least; 1.0 - l > rounding;) {
-    const Weights w = best_for(l, largest_c);
-    all.push_back(w);
-    l = std::min(1.0, l * (w.a + w.b * l * l) / (1.0 + w.c * l * l));
+    all.push_back(weights_for(l, largest_c));
+    l = all.back().least_after(l);
   }
   return all;
 }

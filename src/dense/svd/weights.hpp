@@ -14,7 +14,12 @@ struct Weights {
   /// Whether one Cholesky factor of I + c X^H X is good enough: its condition number is at most
   /// 1 + c then.
   bool is_mild() const { return c <= 100.0; }
+  /// The least that values in [least, 1] become.
+  double least_after(double least) const;
 };
+
+/// The best ones for values in [least, 1], with c at most `largest_c`.
+Weights weights_for(double least, double largest_c);
 
 /// Iterations that bring all of [least, 1] to 1 but for `rounding`, with c at most `largest_c`,
 /// which takes some more of them: rows of [sqrt(c) X; I] that differ more cost CholeskyQR digits.
