@@ -30,7 +30,7 @@ constexpr CallBuffers inverse_buffers = {
                 small("error_and_rcond", Element::real, 2)}};
 constexpr CallBuffers condition_buffers = {
     .operands = {slab("slab"), rows("diagonal", Element::real), record<FactorRecord>("record"),
-                 small("error", Element::real)},
+                 sides("x"), small("error", Element::real)},
     .results = {small("rcond", Element::real), record<Verdict>("verdict")}};
 
 /// The verdict on `body`, which is given the record of the factor and returns an outcome; or why
@@ -135,7 +135,7 @@ void invert(Task& task) {
   task.write_to_all(at["error_and_rcond"], numbers, 2);
 }
 
-/// rcond, and the verdict on an x of this backward error; below 0: there is no x.
+/// rcond, and the verdict on x with this backward error; below 0: there is no x.
 template <Scalar T>
 void condition(Task& task) {
   static constexpr const CallBuffers& at = condition_buffers;
@@ -144,9 +144,12 @@ void condition(Task& task) {
   task.read_whole(at["error"], &error, 1);
   const Verdict verdict = judge_with_factor(task, at["record"], [&](const FactorRecord& record) {
     const auto factor = adopt<T>(task, record, at["slab"], at["diagonal"]);
+    std::optional<dense::cholesky::Solved<T>> solved;
+    if (!(error < 0)) {
+      solved = {task.right_hand_sides<T>(factor.layout(), at["x"]), double{error}};
+    }
     const Outcome outcome = task.with_mesh([&](Mesh& mesh, const RunOptions& run) {
-      return dense::cholesky::judge(mesh, factor,
-                                    error < 0 ? std::nullopt : std::optional(double{error}), run);
+      return dense::cholesky::judge(mesh, factor, solved, run);
     });
     rcond = number<T>(outcome.rcond);
     return outcome;

@@ -92,7 +92,7 @@ struct SHARDSOLVE_EXPORT Outcome {
   std::optional<double> rcond;
   /// Of a solve whose rcond is below 2 u, an estimate of how far X is from the exact solution that
   /// scales of equations do not change: ||x - A^-1 b|| / ||x|| in the infinity norm, the largest of
-  /// the right-hand sides; of definite A a bound of ||D (x - A^-1 b)|| / ||D x||, D^2 = diag(A).
+  /// the right-hand sides.
   std::optional<double> forward_error;
   /// Of eigenpairs, the largest ||A z - w z||_2 / ||A||_1 as random vectors see it: with four
   /// vectors g of random signs, (A g)^H z - w g^H z, the root of its mean square. Rounding alone

@@ -497,7 +497,7 @@ _SOLVE = Call(
 )
 _HALF = Call("cholesky_half", rule="i j, r, m, r k -> r k, v", empty=(0, 0))
 _INVERSE = Call("cholesky_inverse", rule="i j, r, m -> r j, v, l", empty=(0, 0, (0, 1)))
-_CONDITION = Call("cholesky_condition", rule="i j, r, m, e -> l, v", empty=(1, 0))
+_CONDITION = Call("cholesky_condition", rule="i j, r, m, r k, e -> l, v", empty=(1, 0))
 _LU_FACTOR = Call(
     "lu_factor",
     rule="i j -> i j, r, s, l, m",
@@ -671,25 +671,30 @@ def lu_inverse_in_place(cut: Cut | None) -> Callable[..., Arrays]:
     return one_by_one(_LU_INVERSE_IN_PLACE, cut)
 
 
-@functools.cache
 def lu_condition(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
     """Slab, A, rows, record, x (n, k), errors (2,) -> rcond and forward error (2,), verdict.
 
     x and errors are those of `lu_solve`; the verdict is that on x.
     """
+    return _judging(_LU_CONDITION, cut, adjoint=adjoint)
+
+
+@functools.cache
+def _judging(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+    """What a factor consists of, x (n, k) and its errors -> figures, the verdict on x."""
 
     @custom_vmap
     def call(*arguments: jax.Array) -> Arrays:
-        return _LU_CONDITION(cut, *arguments, adjoint=adjoint)
+        return what(cut, *arguments, **options)
 
     @call.def_vmap
     def rule(axis_size, batched, *arguments):
         *factor, x, errors = arguments
-        if any(batched[:4]) or not batched[4]:
-            return _batch(_LU_CONDITION, cut, call, batched, arguments, {"adjoint": adjoint})
+        if any(batched[:-2]) or not batched[-2]:
+            return _batch(what, cut, call, batched, arguments, options)
         # Solutions of one matrix: columns.
         columns = jnp.moveaxis(x, 0, 1).reshape(x.shape[1], axis_size * x.shape[2])
-        worst = jnp.max(errors, axis=0) if batched[5] else errors
+        worst = jnp.max(errors, axis=0) if batched[-1] else errors
         return call(*factor, columns, worst), (False, False)
 
     return call
@@ -762,23 +767,12 @@ def inverse(cut: Cut | None) -> Callable[..., Arrays]:
     return one_by_one(_INVERSE, cut)
 
 
-@functools.cache
 def condition(cut: Cut | None) -> Callable[..., Arrays]:
-    """Slab, diagonal, record, backward error (1,) -> rcond (1,), the verdict on such an x."""
+    """Slab, diagonal, record, x (n, k), its backward error (1,) -> rcond (1,), the verdict on x.
 
-    @custom_vmap
-    def call(*arguments: jax.Array) -> Arrays:
-        return _CONDITION(cut, *arguments)
-
-    @call.def_vmap
-    def rule(axis_size, batched, *arguments):
-        *factor, error = arguments
-        if any(batched[:3]):
-            return _batch(_CONDITION, cut, call, batched, arguments, {})
-        # Solutions of one matrix: the worst one speaks for all.
-        return call(*factor, jnp.max(error, axis=0)), (False, False)
-
-    return call
+    An error below 0 says that there is no x.
+    """
+    return _judging(_CONDITION, cut)
 
 
 @functools.cache

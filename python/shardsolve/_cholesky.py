@@ -416,7 +416,8 @@ def _cho_solve(
     x, (verdict, error) = _solve_with(factor, b, cut)
     if not with_rcond:
         return x, Info(verdict, error[0], jnp.full_like(error[0], NOT_KNOWN))
-    rcond, judged = _judge(factor, error, cut)
+    columns = x[:, None] if x.ndim == 1 else x
+    rcond, judged = _judge(factor, columns, error, cut)
     return x, Info(judged_again(verdict, judged), error[0], rcond)
 
 
@@ -509,15 +510,18 @@ def _info_of(record: jax.Array, log_determinant: jax.Array) -> Info:
     return Info(record[..., :VERDICT_WORDS], unknown, unknown)
 
 
-def _judge(factor: Factor, error: jax.Array, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
-    """Reciprocal condition number, the verdict on an x of this backward error (1,)."""
-    frozen, error = lax.stop_gradient((factor, error))
-    rcond, verdict = _calls.condition(cut)(frozen._slab, frozen._diagonal, frozen._record, error)
+def _judge(
+    factor: Factor, x: jax.Array, error: jax.Array, cut: Cut | None
+) -> tuple[jax.Array, jax.Array]:
+    """Reciprocal condition number, the verdict on x (n, k) with this backward error (1,)."""
+    frozen, x, error = lax.stop_gradient((factor, x, error))
+    rcond, verdict = _calls.condition(cut)(frozen._slab, frozen._diagonal, frozen._record, x, error)
     return rcond[0], verdict
 
 
 @functools.partial(compiled, static_argnames=("cut",))
 def _cond(factor: Factor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
-    no_x = jnp.full_like(factor._log_determinant, NOT_KNOWN)
-    rcond, verdict = _judge(factor, no_x, cut)
+    no_x = jnp.zeros_like(factor._slab[:, :1])
+    no_error = jnp.full_like(factor._log_determinant, NOT_KNOWN)
+    rcond, verdict = _judge(factor, no_x, no_error, cut)
     return 1 / rcond, verdict

@@ -211,6 +211,21 @@ def test_full_output_of_a_batch_says_which_matrix_is_nearly_singular():
     assert np.all(info.status == Status.NEARLY_SINGULAR)
 
 
+@pytest.mark.parametrize("place", (jnp.asarray, spread), ids=("one", "spread"))
+def test_digits_of_unknowns_that_are_small_in_their_units_are_doubted(place):
+    """Each unknown has digits beside the largest one in units of its row, not beside x."""
+    n = 24
+    units = np.ldexp(1.0, np.arange(-n, n, 2) * 2)
+    a = (np.eye(n) + 0.5 / n) * units * units[:, None]
+    solve = functools.partial(shardsolve.solve, assume_a="pos", full_output=True)
+    x, info = solve(place(a), a @ np.ones(n))
+    assert np.abs(np.asarray(x) - 1).max() > 0.1
+    assert info.status is Status.NEARLY_SINGULAR
+    x, info = solve(place(a), a @ (1 / units))
+    assert np.abs(np.asarray(x) * units - 1).max() < 1e-12
+    assert info.status is Status.OK
+
+
 @every_dtype
 def test_units_of_unknowns_cost_no_digits(dtype):
     units = np.ldexp(1.0, 3 * np.arange(24) - 36).astype(np.finfo(dtype).dtype)

@@ -43,8 +43,9 @@ def test_rule_and_empty_results_fit_the_row(call):
 SLAB = jax.ShapeDtypeStruct((4, 4), "float64")
 DIAGONAL = jax.ShapeDtypeStruct((4,), "float64")
 RECORD = jax.ShapeDtypeStruct((12,), "int32")
+SOLUTION = SLAB  # as many columns as unknowns, where nothing else is said
 ERROR = jax.ShapeDtypeStruct((1,), "float64")
-GIVEN = (SLAB, DIAGONAL, RECORD, ERROR)
+GIVEN = (SLAB, DIAGONAL, RECORD, SOLUTION, ERROR)
 RESULTS = (ERROR, jax.ShapeDtypeStruct((5,), "int32"))
 ATTRIBUTES = {"call": "cholesky_condition", "n": np.int64(4), "ranks": np.int64(1)}
 
@@ -63,15 +64,18 @@ def test_call_by_hand_that_fits_its_row_is_made():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"given": GIVEN[:3]}, "3 operands, where 4 belong"),
-        ({"given": (*GIVEN, SLAB)}, "5 operands, where 4 belong"),
+        ({"given": GIVEN[:4]}, "4 operands, where 5 belong"),
+        ({"given": (*GIVEN, SLAB)}, "6 operands, where 5 belong"),
         ({"given": (DIAGONAL, SLAB, *GIVEN[2:])}, r"slab of cholesky_condition .* \(4\), where"),
-        ({"given": (SLAB, RECORD, DIAGONAL, ERROR)}, "diagonal of cholesky_condition has"),
+        (
+            {"given": (SLAB, RECORD, DIAGONAL, SOLUTION, ERROR)},
+            "diagonal of cholesky_condition has",
+        ),
         (
             {"given": (SLAB, jax.ShapeDtypeStruct((4,), "float32"), *GIVEN[2:])},
             "diagonal of cholesky_condition has",
         ),
-        ({"results": RESULTS[:1]}, "4 operands and 1 results, where 4 and 2 belong"),
+        ({"results": RESULTS[:1]}, "5 operands and 1 results, where 5 and 2 belong"),
         ({"results": RESULTS[::-1]}, "rcond of cholesky_condition has"),
         ({"attributes": {**ATTRIBUTES, "call": "cholesky"}}, "there is no call cholesky"),
         ({"attributes": {**ATTRIBUTES, "tile": np.int64(3)}}, "4 attributes; call, n, ranks"),

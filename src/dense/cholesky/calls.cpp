@@ -304,22 +304,21 @@ double log_determinant(const CholeskyFactor<T>& factor) {
 
 template <Scalar T>
 Outcome dense::cholesky::judge(Mesh& mesh, const CholeskyFactor<T>& factor,
-                               const std::optional<double>& backward_error,
-                               const RunOptions& options) {
+                               const std::optional<Solved<T>>& solved, const RunOptions& options) {
   cholesky::require_usable(factor);
   const SlabLayout& layout = factor.layout();
   const programs::PublicCall call{"condition_estimate", mesh, layout,
                                   plan_cholesky_solve(layout, dtype_of<T>, 1), options};
-  return call.run([factor, backward_error](mesh::Rank& rank) {
+  return call.run([factor, solved](mesh::Rank& rank) {
     programs::require_reachable(rank, factor.slabs, "the factor");
     constexpr double u = unit_roundoff<T>;
     Outcome outcome;
     rank.report("condition", 0.0);
     const auto part = cholesky::part_of(factor, rank);
     outcome.rcond = cholesky::reciprocal_condition<T>(rank, part);
-    if (backward_error && *outcome.rcond < 2.0 * u) {
-      outcome.forward_error =
-          2.0 * std::max(*backward_error, u) / cholesky::scaled_reciprocal_condition<T>(rank, part);
+    if (solved && *outcome.rcond < 2.0 * u) {
+      outcome.forward_error = cholesky::forward_error<T>(rank, part, solved->x.block(rank.index()),
+                                                         solved->backward_error);
       if (!(*outcome.forward_error < 1.0)) {
         outcome.status = Status::nearly_singular;
       }
@@ -330,7 +329,7 @@ Outcome dense::cholesky::judge(Mesh& mesh, const CholeskyFactor<T>& factor,
 
 template <Scalar T>
 double condition_estimate(Mesh& mesh, const CholeskyFactor<T>& factor, const RunOptions& options) {
-  const Outcome outcome = cholesky::judge(mesh, factor, std::nullopt, options);
+  const Outcome outcome = cholesky::judge<T>(mesh, factor, std::nullopt, options);
   return *outcome.rcond;  // NOLINT(bugprone-unchecked-optional-access): always there
 }
 
@@ -350,7 +349,8 @@ Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const Righ
   Outcome outcome = cholesky_solve(mesh, factor, b, options);
   programs::add_cost(outcome, factor.outcome);
   if (outcome.ok() && rcond == Rcond::estimated) {
-    const Outcome judged = cholesky::judge(mesh, factor, outcome.backward_error, options);
+    const Outcome judged = cholesky::judge<T>(
+        mesh, factor, cholesky::Solved<T>{b, outcome.backward_error.value_or(0.0)}, options);
     outcome.status = judged.status;
     outcome.rcond = judged.rcond;
     outcome.forward_error = judged.forward_error;
@@ -369,7 +369,8 @@ Outcome dense::cholesky::solve(Mesh& mesh, const ShardedMatrix<T>& a, const Righ
   template double log_determinant(const CholeskyFactor<T>&);                                \
   template double condition_estimate(Mesh&, const CholeskyFactor<T>&, const RunOptions&);   \
   template Outcome dense::cholesky::judge(Mesh&, const CholeskyFactor<T>&,                  \
-                                          const std::optional<double>&, const RunOptions&); \
+                                          const std::optional<dense::cholesky::Solved<T>>&, \
+                                          const RunOptions&);                               \
   template Outcome dense::cholesky::solve(Mesh&, const ShardedMatrix<T>&,                   \
                                           const RightHandSides<T>&, const RunOptions&, Rcond);
 

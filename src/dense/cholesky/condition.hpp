@@ -11,11 +11,13 @@ namespace shardsolve::dense::cholesky {
 template <Scalar T>
 double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor);
 
-/// Likewise of D^-1 A D^-1 with D^2 = diag(A), where both norms are estimates. Units of unknowns do
-/// not change it, and it is what the digits of x depend on: ||D (x - A^-1 b)|| / ||D x|| is at most
-/// about the backward error over it. J. W. Demmel, LAPACK Working Note 14 (1989); Higham, Accuracy
-/// and Stability, theorem 10.6.
+/// 2 max(backward_error, u) || |A^-1| d d^T y || in the infinity norm, the same on every rank: an
+/// estimate of ||x - A^-1 b|| / ||x|| for the columns of x, this rank's rows, with
+/// y_i = max_j |x_ij| / ||x_j|| and d^2 = diag(A). Rounding in the factor is a change of A that is
+/// small beside d d^T, entry by entry. Infinite where nothing is known.
+/// J. W. Demmel, LAPACK Working Note 14 (1989); Higham, Accuracy and Stability, section 10.1.
 template <Scalar T>
-double scaled_reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor);
+double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<const T> x,
+                     double backward_error);
 
 }  // namespace shardsolve::dense::cholesky

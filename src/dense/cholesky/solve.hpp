@@ -7,12 +7,18 @@
 
 namespace shardsolve::dense::cholesky {
 
-/// rcond, as condition_estimate() has it. Where that is below 2 u, the forward error of an X with
-/// this backward error too, if there is one, and nearly_singular, if no digit of X need be right
-/// then.
+/// X of a solve, and its backward error.
 template <Scalar T>
-Outcome judge(Mesh& mesh, const CholeskyFactor<T>& factor,
-              const std::optional<double>& backward_error, const RunOptions& options);
+struct Solved {
+  RightHandSides<T> x;
+  double backward_error;
+};
+
+/// rcond, as condition_estimate() has it. Where that is below 2 u and there is an X, its forward
+/// error, too, and nearly_singular, if no digit of X need be right then.
+template <Scalar T>
+Outcome judge(Mesh& mesh, const CholeskyFactor<T>& factor, const std::optional<Solved<T>>& solved,
+              const RunOptions& options);
 
 /// A X = B, X in place of B and the factor in place of A. Both lie on one layout. The outcome is
 /// that of solve(), as judge() has it where rcond is estimated.

@@ -5,6 +5,7 @@
 #include "dense/lu/triangular_solve.hpp"
 #include "dense/shared/one_norm_estimator.hpp"
 #include "dense/shared/right_hand_sides.hpp"
+#include "dense/shared/shape_of.hpp"
 #include "programs/gather.hpp"
 
 #include <algorithm>
@@ -18,27 +19,6 @@ namespace shardsolve::dense::lu {
 namespace {
 
 using runtime::Op;
-
-/// y_i = max_j |x_ij| / ||x_j||, of this rank's rows.
-template <Scalar T>
-std::vector<T> shape_of(mesh::Rank& rank, MatrixView<const T> x,
-                        const std::vector<double>& maxima) {
-  std::vector<double> shape(static_cast<std::size_t>(x.rows()), 0.0);
-  for (std::int64_t j = 0; j < x.columns(); ++j) {
-    const double largest = maxima[static_cast<std::size_t>(j)];
-    if (largest == 0.0) {
-      continue;
-    }
-    const std::vector<T> column = rank.fetch(rank.update(), &x(0, j), x.rows());
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      shape[i] = std::max(shape[i], double{std::abs(column[i])} / largest);
-    }
-  }
-  std::vector<T> rounded(shape.size());
-  std::transform(shape.begin(), shape.end(), rounded.begin(),
-                 [](double one) { return T{static_cast<RealOf<T>>(one)}; });
-  return rounded;
-}
 
 template <class T>
 void put(mesh::Rank& rank, const std::vector<T>& from, MatrixView<T> to) {
@@ -65,7 +45,11 @@ double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Matri
   const MatrixView<T> y = rank.workspace<T>(rows, 1);
   const MatrixView<T> nothing = rank.workspace<T>(rows, 1);
   const MatrixView<T> product = rank.workspace<T>(rows, 1);
-  put(rank, shape_of(rank, x, maxima), y);
+  const std::vector<double> shape = shape_of<T>(rank, x, maxima);
+  std::vector<T> rounded(shape.size());
+  std::transform(shape.begin(), shape.end(), rounded.begin(),
+                 [](double one) { return T{static_cast<RealOf<T>>(one)}; });
+  put(rank, rounded, y);
   put(rank, std::vector<T>(static_cast<std::size_t>(rows), T{0}), nothing);
   GeneralMultiply<T> multiply(rank, factor.layout, factor.matrix, 1, Sums::exact);
   multiply.residual(op, y, nothing, product);
