@@ -56,13 +56,13 @@ def is_in_range(norm: jax.Array) -> jax.Array:
     return (norm >= 2.0**-60) & (norm <= 2.0**60)
 
 
-def largest_bits(a: jax.Array) -> jax.Array:
+def largest_bits(a: jax.Array, axis: int | None = None) -> jax.Array:
     """Of the largest part of a number of `a`, by its size, as a whole number.
 
     What is larger has the larger one, NaN the largest. XLA on CPUs takes subnormal numbers for
     zeros, but not their bits.
     """
-    return jnp.max(functools.reduce(jnp.maximum, _bits_of_parts(a)))
+    return jnp.max(functools.reduce(jnp.maximum, _bits_of_parts(a)), axis=axis)
 
 
 def is_short(a: jax.Array) -> jax.Array:
@@ -73,12 +73,18 @@ def is_short(a: jax.Array) -> jax.Array:
 
 
 def lifted(a: jax.Array) -> jax.Array:
-    """Real numbers from 0 to 1 times a power of two that brings subnormal ones into the range."""
-    real = jnp.finfo(a.dtype)
-    power = real.maxexp // 2
+    """Numbers of size 1 at most times 2^lift(), which brings subnormal ones into the range."""
+    if jnp.iscomplexobj(a):
+        return lax.complex(lifted(jnp.real(a)), lifted(jnp.imag(a)))
+    real, power = jnp.finfo(a.dtype), lift(a.dtype)
     (bits,) = _bits_of_parts(a)
     steps = bits.astype(a.dtype) * 2.0 ** (real.minexp - real.nmant + power)
+    steps = jnp.where(jnp.signbit(a), -steps, steps)
     return jnp.where(bits < real.tiny.view(f"uint{real.bits}"), steps, a * 2.0**power)
+
+
+def lift(dtype: jnp.dtype) -> int:
+    return jnp.finfo(dtype).maxexp // 2
 
 
 def bits_of_shortest(dtype: jnp.dtype) -> np.unsignedinteger:
@@ -113,8 +119,8 @@ def column_errors(a: jax.Array, x: jax.Array, b: jax.Array) -> Arrays:
     """
     norm = jnp.max(jnp.sum(jnp.abs(a), axis=-1), axis=-1)[..., None, None]
     # Powers of two that bring the entries of A and of each column of x to at most 1.
-    of_a = _exponent(jnp.max(_size(a), axis=(-2, -1), keepdims=True))
-    of_x = _exponent(jnp.max(_size(x), axis=-2, keepdims=True))
+    of_a = _exponent(jnp.max(size_of(a), axis=(-2, -1), keepdims=True))
+    of_x = _exponent(jnp.max(size_of(x), axis=-2, keepdims=True))
     a, x, b = times_power(a, -of_a), times_power(x, -of_x), times_power(b, -of_a - of_x)
     real = jnp.finfo(a.dtype)
     terms = a.shape[-1] * (4 if jnp.iscomplexobj(a) else 1)
@@ -142,7 +148,7 @@ def adjoint_of(a: jax.Array) -> jax.Array:
     return jnp.conj(jnp.swapaxes(a, -1, -2))
 
 
-def _size(a: jax.Array) -> jax.Array:
+def size_of(a: jax.Array) -> jax.Array:
     """Of a complex number the larger of its parts."""
     return jnp.maximum(jnp.abs(a.real), jnp.abs(a.imag)) if jnp.iscomplexobj(a) else jnp.abs(a)
 

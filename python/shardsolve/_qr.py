@@ -14,6 +14,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.sharding import Mesh
 
 from shardsolve import _calls, _words
+from shardsolve._alone import lift, lifted, size_of, times_power
 from shardsolve._calls import AxisName, compiled
 from shardsolve._check import check_any_matrix, check_right_hand_side
 from shardsolve._cut import Cut, find_cut
@@ -510,11 +511,17 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
     @jax.custom_jvp
     def adjoint_of_pinv(a: jax.Array) -> Arrays:
         q, r, _, verdict = _calls.qr(cut, vectors=True)(a)
-        u, s, vh = jnp.linalg.svd(r)
+        # Of numbers of size 1: XLA takes subnormal ones for zeros, and what is made may be some.
+        lifts = jnp.max(size_of(r)) <= 1
+        r = jnp.where(lifts, lifted(jnp.where(lifts, r, 0)), r)
+        up = -jnp.frexp(jnp.max(size_of(r)))[1]
+        u, s, vh = jnp.linalg.svd(times_power(r, up))
         inverse = jnp.where(s > rcond * s[0], 1 / s, 0)
         zero = jnp.finfo(s.dtype).eps * max(rows_in(a, cut), a.shape[1])
         cuts_more = jnp.any((s <= rcond * s[0]) & (s > zero * s[0]))
-        return along_rows(q, (u * inverse) @ vh, cut), verdict, cuts_more
+        found = along_rows(q, (u * inverse.astype(s.dtype)) @ vh, cut)
+        up += jnp.where(lifts, lift(r.dtype), 0)
+        return times_power(times_power(found, up // 2), up - up // 2), verdict, cuts_more
 
     @adjoint_of_pinv.defjvp
     def rule(primals, tangents):

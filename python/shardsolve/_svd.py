@@ -13,7 +13,7 @@ from jax import lax
 from jax.sharding import Mesh
 
 from shardsolve import _calls, _words
-from shardsolve._alone import lifted
+from shardsolve._alone import lifted, times_power
 from shardsolve._calls import AxisName, compiled
 from shardsolve._check import check_any_matrix
 from shardsolve._cut import Cut, find_cut
@@ -167,8 +167,23 @@ def matrix_rank(
 
 def cond_in_2_norm(a: object, mesh: Mesh | None, axis_name: AxisName | None) -> jax.Array:
     """The largest singular value by the least: infinite where that is 0."""
-    s = svdvals(a, mesh=mesh, axis_name=axis_name)
-    return jnp.where(s[0] == 0, jnp.inf, s[0] / s[-1])
+    return _condition(svdvals(a, mesh=mesh, axis_name=axis_name))
+
+
+@jax.custom_jvp
+def _condition(s: jax.Array) -> jax.Array:
+    """s_0 / s_n, also of subnormal numbers, which XLA may take for zeros."""
+    lifts = s[0] <= 1
+    s = jnp.where(lifts, lifted(jnp.where(lifts, s, 0)), s)
+    largest, least = s[0], s[-1]
+    return jnp.where(least == 0, jnp.inf, largest / jnp.where(least == 0, 1, least))
+
+
+@_condition.defjvp
+def _change_of_condition(primals: Arrays, tangents: Arrays) -> Arrays:
+    (s,), (ds,) = primals, tangents
+    ratio = _condition(s)
+    return ratio, (ds[0] - ratio * ds[-1]) / s[-1]
 
 
 @accepts(_words.POLAR)
@@ -247,10 +262,13 @@ def _vectors_of(cut: Cut | None) -> Callable[[jax.Array], _Vectors]:
         moved = along_rows(da, v, cut)
         inner = down_rows(u, moved, cut)
         turned = adjoint(inner)
+        ds = jnp.real(jnp.diagonal(inner))
+        # From here on of a matrix whose largest singular value is about 1: squares are in range.
+        down = -jnp.frexp(lax.stop_gradient(s[0]))[1]
+        s, moved, inner, turned = (times_power(one, down) for one in (s, moved, inner, turned))
         quotients = _quotients(s)
         of_u = quotients * (inner * s[None, :] + s[:, None] * turned)
         of_v = quotients * (s[:, None] * inner + turned * s[None, :])
-        ds = jnp.real(jnp.diagonal(inner))
         dv = _high(v, of_v)
         if jnp.iscomplexobj(v):
             # the largest component of each vector stays real; u gets the phase of v and its own

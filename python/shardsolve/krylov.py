@@ -287,8 +287,14 @@ def _run(
 
 
 def _or_nan(answer: Answer) -> jax.Array:
-    """x, or NaN if that is no solution."""
-    return jnp.where(KrylovInfo(*answer[1:]).is_converged, answer.x, jnp.nan)
+    """x, or NaN if that is no solution, and so are its derivatives."""
+    return answer.x * _nan_unless_converged(answer)
+
+
+def _nan_unless_converged(answer: Answer) -> jax.Array:
+    """To multiply with: the derivative of a choice would be 0."""
+    is_converged = KrylovInfo(*answer[1:]).is_converged
+    return jnp.where(is_converged, 1, jnp.nan).astype(answer.x.real.dtype)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))
@@ -314,6 +320,8 @@ def _rule(
     _, change = jax.jvp(lambda a: a.apply(answer.x, place), (operator,), (tangents[0],))
     right = tangents[2] - change
     moved = _derivative_solve(asked.for_derivative(b.dtype), place, fill_nan, operator, m, right)
+    if fill_nan:  # what is no solution has no derivative, whoever asks from which side
+        moved = moved * _nan_unless_converged(answer)
 
     def none(a: jax.Array) -> Any:
         return np.zeros(a.shape, jax.dtypes.float0) if a.dtype.kind == "i" else jnp.zeros_like(a)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -267,3 +269,17 @@ def test_preconditioner_that_is_not_linear_has_a_sentence(m):
     for gradient in (jax.grad(loss), jax.jit(jax.grad(loss))):
         with pytest.raises(TypeError, match=r"of the preconditioner.*Pass a linear one"):
             gradient(b)
+
+
+def test_derivatives_of_what_has_not_converged_are_nan():
+    def total(d: jax.Array, **options: str) -> jax.Array:
+        return jnp.sum(krylov.solve(jnp.diag(d), jnp.ones(3), method="cg", **options))
+
+    filled = functools.partial(total, on_failure="nan")
+    good, bad = jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, -2.0, 3.0])
+    for gradient in (jax.grad(filled), jax.jit(jax.grad(filled)), jax.jacfwd(filled)):
+        assert np.isnan(gradient(bad)).all()
+        assert close(gradient(good), -1 / good**2, 1e10)
+    assert np.isnan(jax.jvp(filled, (bad,), (jnp.ones(3),))[1])
+    of_each = jax.vmap(jax.grad(total))(jnp.stack([good, bad]))
+    assert np.isfinite(of_each[0]).all() and np.isnan(of_each[1]).all()

@@ -457,3 +457,21 @@ def test_qr_agrees_with_scipys_words():
         shardsolve.lstsq(a, b, lapack_driver=None, check_finite=True)[0],
         scipy.linalg.lstsq(a, b)[0],
     )
+
+
+@pytest.mark.parametrize("place", (jnp.asarray, spread), ids=("one", "spread"))
+@pytest.mark.parametrize(
+    ("dtype", "scale"), (("float32", 1e-37), ("float64", 1e-307), ("float64", 1e305))
+)
+def test_qr_pinv_is_right_near_the_ends_of_the_range(dtype, scale, place):
+    a = matrix(16, 12, dtype)
+    wide = np.asarray(shardsolve.pinv(place((a * scale).astype(dtype))), dtype=np.longdouble)
+    assert close((wide * scale).astype(dtype), np.linalg.pinv(a), 1e3)
+
+
+def test_qr_of_one_device_keeps_a_column_of_subnormal_numbers():
+    a = np.eye(8) + 0.1
+    a[:, 3] = np.arange(1, 9) * 1e-310
+    q, r = (np.asarray(one, dtype=np.longdouble) for one in shardsolve.qr(jnp.asarray(a)))
+    lost = np.linalg.norm((q @ r - a)[:, 3]) / np.linalg.norm(a[:, 3].astype(np.longdouble))
+    assert lost < 1e-12

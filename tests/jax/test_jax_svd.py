@@ -382,3 +382,25 @@ def test_svd_mistakes_are_named():
         jax.shard_map(
             lambda a: jaxmg.gesvd(a, 2)[1], mesh=row_mesh(), in_specs=P("x"), out_specs=P()
         )(a)
+
+
+def test_cond_of_subnormal_numbers_is_that_of_others():
+    for a, cond in (
+        (np.diag([1e-30, 1e-38]).astype("float32"), 1e8),
+        ((np.eye(8) + 0.1) * 1e-310, 1.8),
+        (np.diag([1.0, 0.0]), np.inf),
+    ):
+        assert np.isclose(shardsolve.cond(a, 2), cond, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", (2.0**70, 2.0**-70))
+def test_derivatives_of_svd_do_not_depend_on_the_scale(scale):
+    a = np.random.default_rng(3).standard_normal((6, 5)).astype("float32")
+    weights = np.random.default_rng(4).standard_normal((6, 5)).astype("float32")
+    for f in (
+        lambda a: jnp.sum(shardsolve.svd(a)[0] * weights),
+        lambda a: jnp.sum(shardsolve.svd(a)[2] * weights[:5]),
+        lambda a: shardsolve.cond(a, 2),
+    ):
+        scaled = jax.grad(f)(a * np.float32(scale)) * np.float32(scale)
+        assert np.allclose(scaled, jax.grad(f)(a), rtol=1e-3, atol=1e-3)

@@ -91,12 +91,13 @@ SHARDSOLVE_HOST_DEVICE inline Scan merged(const Scan* scans, const std::int64_t*
 }
 
 /// x, scaled, does not fit its dtype once it is scaled back by so much: its largest part is above
-/// the range, or so far below that digits are lost.
+/// the range, or so far below that digits are lost. Nor does what is not finite already.
 template <class Real>
 SHARDSOLVE_HOST_DEVICE inline bool leaves_range(Scan in_x, std::int64_t exponent) {
   using Limits = std::numeric_limits<Real>;
   const std::int64_t at = in_x.exponent - exponent;
-  return !in_x.is_zero() && (at > Limits::max_exponent || at < Limits::min_exponent);
+  return in_x.first_nonfinite >= 0 ||
+         (!in_x.is_zero() && (at > Limits::max_exponent || at < Limits::min_exponent));
 }
 
 /// The numbers of a verdict: see krylov::Result, whose words these are.
