@@ -102,10 +102,12 @@ struct LeastSquares {
 ///
 /// `a`: m x n, `b`: m x k on the same layout. Full rank is asked for: where columns (rows, for
 /// m < n), scaled to equal size, depend on each other to working precision, rcond < max(m, n) 2 u,
-/// the outcome is `rank_deficient`. Scales of columns do no harm. By QR of A (of A^H, which crosses
-/// the ranks once, for m < n) and up to two steps of refinement, each kept where the backward error
-/// falls. Workspace as of qr() for m >= 2 n, its rows of B three times, and for m < n its columns
-/// of A twice. Throws Error as qr(), and invalid_argument if shapes differ or A has no rows.
+/// the outcome is `rank_deficient`. Scales of columns do not count: rcond says how many digits D x
+/// has, D the lengths of the columns, and an x_j whose column adds little to A x has fewer. By QR
+/// of A (of A^H, which crosses the ranks once, for m < n) and up to two steps of refinement, each
+/// kept where the backward error falls. Workspace as of qr() for m >= 2 n, its rows of B three
+/// times, and for m < n its columns of A twice. Throws Error as qr(), and invalid_argument if
+/// shapes differ or A has no rows.
 template <Scalar T>
 SHARDSOLVE_EXPORT LeastSquares<T> least_squares(Mesh& mesh, const RowBlocks<T>& a,
                                                 const RowBlocks<T>& b,

@@ -123,7 +123,8 @@ def least_squares(
     """Finds x with the least ||b - a x||, of a with independent columns.
 
     With fewer rows than columns, which are to be independent then: the shortest x with a x = b.
-    Columns (rows) of very different sizes do no harm.
+    Columns (rows) may be of very different sizes. An unknown whose column adds little to a x has as
+    many digits fewer, whatever rcond says.
 
     Args:
         a: (m, n), float32, float64, complex64 or complex128, its rows cut or not.

@@ -86,14 +86,16 @@ class Training {
     require_derivatives(problem_, *geometry_, now.rows, workers_);
     result_.is_linear = is_linear(now);
     result_.zero_loss = now.rows.loss();
+    std::optional<State> zero;
     if (begins_elsewhere()) {
-      State zero = zero_state();
-      zero.rows = residual_at(zero.v, zero.coefficients, result_.is_linear, true);
-      const double loss = zero.rows.loss();
+      zero = zero_state();
+      zero->rows = residual_at(zero->v, zero->coefficients, result_.is_linear, true);
+      const double loss = zero->rows.loss();
       result_.zero_loss = std::isfinite(loss) ? loss : result_.zero_loss;
-      if (result_.is_linear) {
-        now = std::move(zero);
-      }
+    }
+    const bool is_lost = is_below_range(zero ? zero->rows : now.rows);
+    if (zero && result_.is_linear) {
+      now = std::move(*zero);
     }
     result_.losses.push_back(now.rows.loss());
     result_.outcome.status = Status::not_converged;
@@ -110,6 +112,18 @@ class Training {
     result_.coefficients = std::move(now.coefficients);
     result_.loss = result_.losses.back();
     result_.terms = losses_of_terms(problem_, *geometry_, now.rows.residual);
+    if (is_lost) {
+      result_.outcome.status = Status::overflow;
+    }
+  }
+
+  /// Whether there is a residual, and hardly any digit in the sum of its squares.
+  static bool is_below_range(const PointwiseRows& rows) {
+    using Limits = std::numeric_limits<double>;
+    constexpr double least = Limits::min() / Limits::epsilon();
+    return rows.loss() < least &&
+           std::any_of(
+               rows.residual.begin(), rows.residual.end(), [](double r) { return r != 0.0; });
   }
 
   /// Networks that are 0, and the coefficients that the problem says.

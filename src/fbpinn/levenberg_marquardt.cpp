@@ -123,8 +123,11 @@ class Descent {
     trained_.loss = record.losses.back();
     trained_.losses.insert(trained_.losses.end(), record.losses.begin() + 1, record.losses.end());
     trained_.is_linear = false;
-    trained_.outcome.status =
-        record.ended == DampedDescent::End::limit ? Status::not_converged : Status::ok;
+    // Squares that were lost at the start are lost to the end.
+    if (trained_.outcome.status != Status::overflow) {
+      trained_.outcome.status =
+          record.ended == DampedDescent::End::limit ? Status::not_converged : Status::ok;
+    }
     trained_.terms = training::losses_of_terms(problem_, geometry_, rows_.residual);
     find_deviations();
   }

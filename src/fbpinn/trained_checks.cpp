@@ -93,6 +93,12 @@ void check_trained(const HeldOutPoints& between, std::int64_t chunk, const spars
   if (!std::isfinite(result.loss) || !are_finite(result.last_layer) ||
       !are_finite(result.hidden_weights) || !are_finite(result.coefficients)) {
     result.outcome.status = Status::overflow;
+  } else if (result.outcome.status == Status::overflow && result.zero_loss < 1e-200) {
+    result.warnings.push_back(fmt::format(
+        "the loss of networks that are 0 is {:.2g}, though their residual is not 0: its squares "
+        "are below the range of float64, and u has few digits or none. Multiply the equations by "
+        "a number that makes them of size 1",
+        result.zero_loss));
   }
   checks::warn_of_what_is_left(result);
   count_determined(result);

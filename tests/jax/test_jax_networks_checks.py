@@ -290,3 +290,28 @@ def test_solution_up_to_a_constant_is_told(held):
     problem = fb.Problem(fb.Boxes([(0, 1)], (3,)), axes="x", terms=terms)
     run = problem.train(fb.LeastSquares())
     assert warned(run, "u is determined up to a constant") != held
+
+
+def test_residual_whose_squares_are_below_the_range_is_no_success():
+    for residual in (lambda x, u: 1e-165 * (u.xx + 1), lambda x, u: u.xx + 1e-200):
+        problem = fb.Problem(
+            fb.Boxes([(0, 1)], (4,)),
+            axes="x",
+            net=fb.Mlp([12]),
+            constrain=lambda x, u: x.x * (1 - x.x) * u,
+            terms=[fb.Interior(residual, points=(200,))],
+        )
+        for how in (fb.LeastSquares(), fb.LevenbergMarquardt(max_steps=2)):
+            run = problem.train(how)
+            assert not run.outcome.ok and warned(run, "below the range")
+
+
+def test_outcome_of_what_left_the_range_can_be_printed():
+    problem = fb.Problem(
+        fb.Boxes([(0, 1)], (4,)),
+        axes="x",
+        net=fb.Mlp([12]),
+        constrain=lambda x, u: x.x * (1 - x.x) * u,
+        terms=[fb.Interior(lambda x, u: u.xx + 1e200, points=(200,))],
+    )
+    assert str(problem.train().outcome).startswith("overflow: loss nan")

@@ -103,7 +103,8 @@ class Outcome:
         status: OK (the loss is least, at least near where it is, and all numbers are finite; that
             says nothing of the error: see `held_out_loss`, `loss_left` and `warnings`),
             NOT_CONVERGED (Gauss-Newton did not come to an end), NOT_POSITIVE_DEFINITE
-            (the Gram matrix could not be factored) or OVERFLOW (u or the loss is not finite).
+            (the Gram matrix could not be factored) or OVERFLOW (u or the loss is not finite, or
+            squares of residuals are below the range).
         loss: At the end.
         losses: Before each step, and at the end.
         loss_left: What share it is of the loss of networks that are 0.

@@ -159,11 +159,15 @@ def train_on(
     if given.on_devices is not None and given.on_devices.declined is not None:
         words = "functions of terms were called on the CPU, as JAX could not call that of "
         found["warnings"] = [*found["warnings"], words + given.on_devices.declined]
-    for name in ("loss", "held_out_loss", "loss_left"):  # JSON has no nan
-        found[name] = np.nan if found[name] is None else found[name]
+    for name, figure in found.items():  # JSON has no nan
+        found[name] = np.nan if figure is None else figure
+    found["losses"] = [np.nan if loss is None else loss for loss in found["losses"]]
     deviations = found.pop("coefficient_deviations")
     found["coefficient_deviations"] = [np.inf if one is None else one for one in deviations]
-    found["terms"] = [TermLoss(**term) for term in found["terms"]]
+    found["terms"] = [
+        TermLoss(**{name: np.nan if figure is None else figure for name, figure in term.items()})
+        for term in found["terms"]
+    ]
     outcome = Outcome(
         status=status,
         costs=costs,
