@@ -279,7 +279,7 @@ def test_derivatives_of_what_has_not_converged_are_nan():
     good, bad = jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, -2.0, 3.0])
     for gradient in (jax.grad(filled), jax.jit(jax.grad(filled)), jax.jacfwd(filled)):
         assert np.isnan(gradient(bad)).all()
-        assert close(gradient(good), -1 / good**2, 1e10)
+        assert np.allclose(gradient(good), -1 / good**2, rtol=1e-6)
     assert np.isnan(jax.jvp(filled, (bad,), (jnp.ones(3),))[1])
     of_each = jax.vmap(jax.grad(total))(jnp.stack([good, bad]))
     assert np.isfinite(of_each[0]).all() and np.isnan(of_each[1]).all()

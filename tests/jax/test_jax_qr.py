@@ -466,7 +466,7 @@ def test_qr_agrees_with_scipys_words():
 def test_qr_pinv_is_right_near_the_ends_of_the_range(dtype, scale, place):
     a = matrix(16, 12, dtype)
     wide = np.asarray(shardsolve.pinv(place((a * scale).astype(dtype))), dtype=np.longdouble)
-    assert close((wide * scale).astype(dtype), np.linalg.pinv(a), 1e3)
+    assert close((wide * scale).astype(dtype), np.linalg.pinv(a), 1e5)
 
 
 def test_qr_of_one_device_keeps_a_column_of_subnormal_numbers():
