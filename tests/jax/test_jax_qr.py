@@ -461,7 +461,7 @@ def test_qr_agrees_with_scipys_words():
 
 @pytest.mark.parametrize("place", (jnp.asarray, spread), ids=("one", "spread"))
 @pytest.mark.parametrize(
-    ("dtype", "scale"), (("float32", 1e-37), ("float64", 1e-307), ("float64", 1e305))
+    ("dtype", "scale"), (("float32", 1e-37), ("float64", 1e-307), ("float64", 1e300))
 )
 def test_qr_pinv_is_right_near_the_ends_of_the_range(dtype, scale, place):
     a = matrix(16, 12, dtype)
