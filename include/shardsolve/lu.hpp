@@ -127,7 +127,8 @@ SHARDSOLVE_EXPORT Outcome lu_inverse(Mesh& mesh, LuFactor<T>&& factor,
 /// five. With `transpose` that of A^T or A^H, which is that of A in the infinity norm. Where the
 /// growth is above 1 / sqrt(u), L U is another matrix, and where A^-1 is out of the range nothing
 /// is divided by its pivots: then that of R of A = Q R, columns scaled, if A is still there and
-/// memory for it. 0 for a singular matrix. Throws Error(invalid_argument) if there is no factor.
+/// memory for it. 0 for a singular matrix. Throws Error(invalid_argument) if there is no factor,
+/// Error(unsupported) where the growth is above 1 / sqrt(u) and there is no QR.
 template <Scalar T>
 SHARDSOLVE_EXPORT double condition_estimate(Mesh& mesh, const LuFactor<T>& factor,
                                             const RunOptions& options = {},

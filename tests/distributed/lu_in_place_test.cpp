@@ -8,6 +8,7 @@
 #include "support/lu_zoo.hpp"
 #include "support/matrix_zoo.hpp"
 #include "support/sharded_problem.hpp"
+#include "support/thrown.hpp"
 
 #include <shardsolve/lu.hpp>
 
@@ -189,6 +190,22 @@ TYPED_TEST(LuInPlace, ConditionNumber_IsThatOfTheFactorThatKeepsA) {
   const LuFactor<T> factor = lu_factor(mesh, slabs, slabs);
   EXPECT_EQ(condition_estimate(mesh, factor),
             condition_estimate(mesh, lu_factor(mesh, shard(a, layout))));
+}
+
+TYPED_TEST(LuInPlace, ConditionNumberAfterGrowth_IsRefused) {
+  using T = TypeParam;
+  constexpr std::int64_t n = 70;  // growth 2^69
+  DenseMatrix<T> a(n, n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      a(i, j) = j == n - 1 || i == j ? T{1} : i > j ? T{-1} : T{0};
+    }
+  }
+  Mesh mesh = make_mesh(3);
+  const ShardedMatrix<T> slabs = shard(a, SlabLayout({0, n, n, n}, 4));  // in their order
+  const LuFactor<T> factor = lu_factor(mesh, slabs, slabs);
+  ASSERT_GT(*factor.outcome.growth, 1e20);
+  EXPECT_TRUE(throws(ErrorKind::unsupported, [&] { condition_estimate(mesh, factor); }));
 }
 
 }  // namespace

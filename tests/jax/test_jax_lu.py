@@ -262,6 +262,17 @@ def test_lu_cond_is_that_of_the_one_norm():
     assert expected / 3.5 < float(shardsolve.cond(factor, 1)) < 1.1 * expected
 
 
+def test_lu_cond_of_a_factor_in_the_place_of_its_matrix():
+    def of_factor(a):
+        return shardsolve.cond(shardsolve.lu_factor(jnp.array(a), overwrite_a=True), 1)
+
+    assert np.isclose(of_factor(np.diag(np.logspace(-100, 0, 12))), 1e100)
+    grows = np.eye(70) - np.tril(np.ones((70, 70)), -1)
+    grows[:, -1] = 1
+    with pytest.raises(shardsolve.LinAlgError, match="row exchanges"):
+        of_factor(grows.T)
+
+
 @pytest.mark.parametrize("k", (None, 3))
 def test_lu_empty_system_has_an_empty_answer(k):
     a = np.zeros((0, 0))

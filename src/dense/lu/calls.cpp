@@ -22,6 +22,8 @@
 
 #include <shardsolve/lu.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -267,8 +269,8 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
   };
   const double growth = factor.outcome.growth.value_or(1.0);
   const bool by_qr = growth > largest_growth<T>() && may_ask();
-  if (std::isinf(growth) && !by_qr) {
-    return {.status = Status::inaccurate};
+  if (!(growth <= largest_growth<T>()) && !by_qr) {
+    return {.status = Status::inaccurate};  // the matrix that L U is may be any other one
   }
   const Outcome found = estimate_condition(mesh, factor, solved, options, transpose, by_qr);
   // Whether 1 / ||A^-1||, of an rcond that is 0 where it is below the range of double, is one that
@@ -435,7 +437,15 @@ double condition_estimate(Mesh& mesh, const LuFactor<T>& factor, const RunOption
     return 0.0;
   }
   const Outcome outcome = lu::estimate_condition<T>(mesh, factor, std::nullopt, options, transpose);
-  return *outcome.rcond;  // NOLINT(bugprone-unchecked-optional-access): always there
+  if (!outcome.rcond) {
+    throw Error(
+        ErrorKind::unsupported,
+        fmt::format("numbers have grown by a factor of {:.1e} in this factorisation, so that "
+                    "its factor says nothing of the condition number: keep A, which QR "
+                    "takes then (lu_factor(mesh, a)), and leave it the memory",
+                    factor.outcome.growth.value_or(0.0)));
+  }
+  return *outcome.rcond;
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                               \
