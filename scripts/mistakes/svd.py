@@ -49,6 +49,13 @@ MISTAKES = (
         "return deviation >= 0.0;",
         SQUARE,
     ),
+    Mistake(
+        "columns that are completed after a bound that was found and is none",
+        BY_POLAR,
+        "completes = !*found]",
+        "completes = true]",
+        "Svd.PolarFactorOfAValue*",
+    ),
     # H and its eigenvalues.
     Mistake(
         "H that is not made Hermitian",
