@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -284,7 +285,8 @@ def _found(
     a = check_any_matrix(a)
     b = check_right_hand_side(a.shape, a.dtype, b)
     real = jnp.finfo(a.dtype).dtype
-    if eps is not None and not isinstance(eps, jax.core.Tracer) and not float(eps) > 0:
+    is_known = eps is not None and not isinstance(eps, jax.core.Tracer)
+    if is_known and (jnp.iscomplexobj(eps) or not 0 < float(eps) < math.inf):
         raise ValueError(f"eps is {eps!r}; pass a positive number")
     cut = find_cut(a, mesh, axis_name, b, square=False)
     found = _solve(a, b, jnp.asarray(1 if eps is None else eps, real), cut, which)

@@ -439,6 +439,9 @@ def test_qr_mistakes_are_named():
             shardsolve.lstsq(a, b, rcond)
     with pytest.raises(TypeError, match="rcond is traced"):
         jax.jit(shardsolve.lstsq)(a, b, 0.1)
+    for eps in (1j, np.inf, np.nan):
+        with pytest.raises(ValueError, match="pass a positive number"):
+            shardsolve.ridge(np.eye(2), np.ones(2), eps)
     with pytest.raises(ValueError, match="eps is -1; pass a positive number"):
         shardsolve.ridge(a, b, -1)
     with pytest.raises(SolverError, match="eps is -1"):
