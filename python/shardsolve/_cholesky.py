@@ -328,6 +328,8 @@ def cond(
 
     Returns:
         ||a|| est(||a^-1||): never above the true number but for rounding, rarely a third of it.
+        Of a general matrix whose elimination has let numbers grow that of R of a QR factor, columns
+        scaled, which may also be above.
         Infinite where it exceeds the dtype's range, or a general matrix is singular. Has no
         derivative: its gradient is zero. In the 2-norm it has, and is infinite for a singular a.
 
