@@ -96,7 +96,8 @@ class BidiagonalKernels {
 
   /// B = u diag(s) vt for the upper bidiagonal B of these diagonals, s descending in place of the
   /// first; both are overwritten. `u` and `vt` may be empty: then it is s alone. `info` receives 0,
-  /// or not if that did not converge.
+  /// or not if that did not converge. Vectors that came out less orthogonal than rounding explains
+  /// are made so.
   void bidiagonal_values(Queue& queue, MatrixView<double> diagonal, double* off_diagonal,
                          MatrixView<double> u, MatrixView<double> vt, std::int64_t* info) const {
     require(
@@ -105,9 +106,21 @@ class BidiagonalKernels {
     do_bidiagonal_values(queue, {.name = "bidiagonal values"}, diagonal, off_diagonal, u, vt, info);
   }
 
+  /// v^H [c v] of this rank's rows. Sums of v^H v are to the last digits: reflectors of equal
+  /// entries have equal terms, which would round to one side.
+  void multiply_reflectors(Queue& queue, InWide v, InWide c, OutWide share) const {
+    require(v.rows() == c.rows() && share.rows() == v.columns() &&
+                share.columns() == c.columns() + v.columns(),
+            "multiply reflectors");
+    do_multiply_reflectors(
+        queue,
+        {.name = "multiply reflectors",
+         .flops = multiply_add<Wide> * product(v.rows(), v.columns(), share.columns())},
+        v, c, share);
+  }
   /// c = (I - tau v v^H) ... c, the product of the reflectors that are v's columns, given this
-  /// rank's rows of v and c. `shares`: v^H [c v], a matrix for each rank side by side, which are
-  /// added in this order.
+  /// rank's rows of v and c. `shares`: what multiply_reflectors() gave on each rank, side by side,
+  /// which are added in this order.
   void apply_reflectors(Queue& queue, InWide v, const Wide* tau, InWide shares, OutWide c) const {
     require(v.rows() == c.rows() && shares.rows() == v.columns() &&
                 shares.columns() % (c.columns() + v.columns()) == 0,
@@ -147,6 +160,8 @@ class BidiagonalKernels {
   virtual void do_bidiagonal_values(Queue& queue, const WorkInfo& info, MatrixView<double> diagonal,
                                     double* off_diagonal, MatrixView<double> u,
                                     MatrixView<double> vt, std::int64_t* verdict) const = 0;
+  virtual void do_multiply_reflectors(Queue& queue, const WorkInfo& info, InWide v, InWide c,
+                                      OutWide share) const = 0;
   virtual void do_apply_reflectors(Queue& queue, const WorkInfo& info, InWide v, const Wide* tau,
                                    InWide shares, OutWide c) const = 0;
   virtual void do_largest_entries(Queue& queue, const WorkInfo& info, InWide c, std::int64_t* rows,

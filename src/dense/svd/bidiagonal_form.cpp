@@ -230,11 +230,10 @@ template <Scalar T>
 auto BidiagonalForm<T>::vectors(MatrixView<const double> of_form, bool transposed,
                                 const Reflectors& reflectors) -> MatrixView<Wide> {
   runtime::Queue& queue = rank_.transfer();
-  const runtime::Kernels<Wide>& base = rank_.kernels<Wide>();
   const std::int64_t n = size();
   const MatrixView<double> dealt = deal_rows(of_form, transposed, reflectors.layout);
   const MatrixView<Wide> all_rows = rank_.workspace<Wide>(dealt.rows(), n);
-  base.from_real(queue, dealt, all_rows);
+  rank_.kernels<Wide>().from_real(queue, dealt, all_rows);
   for (std::int64_t p = (n - 1) / panel_columns; p >= 0; --p) {
     const std::int64_t first = p * panel_columns;
     const std::int64_t width = std::min(panel_columns, n - first);
@@ -245,10 +244,7 @@ auto BidiagonalForm<T>::vectors(MatrixView<const double> of_form, bool transpose
     const MatrixView<Wide> c = all_rows.block(above, 0, rows, n);
     const MatrixView<Wide> all = shares(width * (n + width));
     const MatrixView<Wide> own(all.columns_from(rank_.index(), 1).data(), width, n + width);
-    base.gemm(queue, Op::conjugate_transpose, Op::none, Wide{1}, v, c, Wide{0},
-              own.columns_from(0, n));
-    base.gemm(queue, Op::conjugate_transpose, Op::none, Wide{1}, v, v, Wide{0},
-              own.columns_from(n, width));
+    kernels_.multiply_reflectors(queue, v, c, own);
     exchange(all);
     kernels_.apply_reflectors(queue, v, reflectors.tau + first,
                               {all.data(), width, (n + width) * rank_.count()}, c);

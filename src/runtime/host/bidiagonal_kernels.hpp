@@ -28,6 +28,8 @@ class HostBidiagonalKernels : public BidiagonalKernels<T> {
   void do_bidiagonal_values(Queue& queue, const WorkInfo& info, MatrixView<double> diagonal,
                             double* off_diagonal, MatrixView<double> u, MatrixView<double> vt,
                             std::int64_t* verdict) const override;
+  void do_multiply_reflectors(Queue& queue, const WorkInfo& info, InWide v, InWide c,
+                              OutWide share) const override;
   void do_apply_reflectors(Queue& queue, const WorkInfo& info, InWide v, const Wide* tau,
                            InWide shares, OutWide c) const override;
   void do_largest_entries(Queue& queue, const WorkInfo& info, InWide c, std::int64_t* rows,
