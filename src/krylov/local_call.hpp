@@ -45,7 +45,7 @@ struct LocalLengths {
 LocalLengths local_lengths(const Problem& problem, std::int64_t rows, std::int64_t ranks);
 
 /// Bytes of scratch that a scan may need of a queue.
-constexpr std::int64_t scan_work = 16384;
+constexpr std::int64_t scan_work = 24576;
 
 /// Most vectors that are shown.
 constexpr int max_shown = 6;

@@ -105,6 +105,7 @@ struct Found {
   State state;
   std::vector<Record> records;
   std::int64_t row = -1;
+  bool has_x = false;  ///< x is not 0
 };
 
 /// One rank's share of a solve.
@@ -143,7 +144,7 @@ class Solve {
     found.state = rounds.state();
     found.records = rounds.records(found.state);
     found.status = found.state.status;
-    give_back(rounds.vector(vector_x), found);
+    give_back(problem, rounds.vector(vector_x), found);
     return found;
   }
 
@@ -174,10 +175,11 @@ class Solve {
   }
 
   /// x of the scaled system to the caller's.
-  void give_back(MatrixView<T> x, Found& found) {
+  void give_back(const Problem& problem, MatrixView<T> x, Found& found) {
     exponent_ -= found.state.scaling_a.exponent;
     const Scan in_x = scan<T>(rank_, layout_, x);
-    if (leaves_range<Real>(in_x, exponent_)) {
+    found.has_x = !in_x.is_zero();
+    if (leaves_range<Real>(problem, found.state, in_x, exponent_)) {
       found.status = Status::overflow;
       clear_x();
       return;
@@ -198,7 +200,7 @@ class Solve {
 std::complex<double> to_complex(const Number& x) { return {x.re, x.im}; }
 
 Result result_of(const Found& found, const Problem& problem) {
-  const Report report = report_of(problem, found.state, found.status, found.row);
+  const Report report = report_of(problem, found.state, found.status, found.row, found.has_x);
   Result result;
   result.status = found.status;
   result.outcome.status = outcome_status(found.status);

@@ -518,6 +518,52 @@ TEST(KrylovVerdict, SolutionBelowTheRange_IsAnOverflow) {
   }
 }
 
+// Its largest part is in range, but what another one loses is as large as b once A is applied. With
+// this preconditioner products of A with vectors of the method do not say how large A is.
+TEST(KrylovVerdict, SolutionWithAPartBelowTheRange_IsAnOverflow) {
+  std::vector<double> d(20, 1e-100);
+  d.back() = 1e100;
+  System<double> system = diagonal_system<double>("both", d);
+  system.b.assign(20, 1e-250);
+  for (const Method method : {Method::cg, Method::bicgstab, Method::fgmres}) {
+    const Answer<double> answer = solve_alone(system, with(method, 1e-10), true);
+    EXPECT_EQ(answer.result.status, Status::overflow) << answer.result.message;
+    EXPECT_EQ(answer.x, std::vector<double>(20, 0.0));
+  }
+}
+
+TEST(KrylovVerdict, GuessThatNobodyLookedAt_HasNoResidual) {
+  System<double> system = random_system<double>(20, 1);
+  for (const bool has_guess : {false, true}) {
+    if (has_guess) {
+      system.guess = std::vector<double>(20, 3.0);
+    }
+    const Answer<double> answer = solve_everywhere(system, with(Method::cg, 1e-10));
+    EXPECT_EQ(answer.result.status, Status::nonsymmetric_operator) << answer.result.message;
+    EXPECT_EQ(answer.x, std::vector<double>(20, has_guess ? 3.0 : 0.0));
+    EXPECT_EQ(answer.result.residual, has_guess ? std::numeric_limits<double>::infinity() : 1.0);
+  }
+}
+
+// What the small parts lose does not count beside b: of cg's A, whose size random vectors tell,
+// much smaller x are known to be right.
+TEST(KrylovVerdict, SolutionWithAPartThatIsAllButZero_IsGiven) {
+  System<double> system = diagonal_system<double>("thirds", std::vector<double>(20, 3.0));
+  for (const auto& [method, size] : {std::pair{Method::cg, 1e-290},
+                                     {Method::minres, 1e-290},
+                                     {Method::bicgstab, 1e-120},
+                                     {Method::fgmres, 1e-120}}) {
+    system.b.assign(20, size);
+    system.b.back() = 1.23e-310;
+    const Answer<double> answer = solve_everywhere(system, with(method, 1e-10));
+    EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
+    for (std::size_t i = 0; i < answer.x.size(); ++i) {
+      EXPECT_NEAR(answer.x[i], system.b[i] / 3, 1e-10 * size);
+    }
+    EXPECT_GT(answer.x.back(), 0.0);
+  }
+}
+
 TEST(KrylovVerdict, SolutionOutOfRange_IsAnOverflow) {
   System<double> system = diagonal_system<double>("tiny", std::vector<double>(20, 1e-200));
   for (double& b : system.b) {

@@ -436,6 +436,7 @@ TYPED_TEST(EmulatedKrylov, ScansAndPowersOfTwo_AreThoseOfTheCpu) {
       const Scan expected = host.scan(view);
       EXPECT_EQ(found.first_nonfinite, expected.first_nonfinite);
       EXPECT_EQ(found.exponent, expected.exponent);
+      EXPECT_EQ(found.least, expected.least);
       for (const int exponent : {0, 7, -40, std::numeric_limits<Real>::min_exponent - 3}) {
         std::vector<T> ours(at(n));
         std::vector<T> theirs(at(n));
@@ -487,8 +488,8 @@ TYPED_TEST(EmulatedKrylov, BeginningsAndEnds_AreThoseOfTheCpu) {
         }
         krylov::Report report;
         krylov::Report expected_report;
-        Real figures[3];
-        Real expected_figures[3];
+        Real figures[krylov::report_figures];
+        Real expected_figures[krylov::report_figures];
         krylov::end_solve(problem, of_x.data(), 2, expected, expected_report, expected_figures);
         Kernels::end_solve(no_stream, problem, of_x.data(), 2, &found, &report, figures);
         EXPECT_EQ(report.status, expected_report.status);

@@ -21,37 +21,44 @@ namespace shardsolve::runtime::host {
 namespace krylov_host {
 namespace {
 
-/// The largest |x_i| as an integer: those of nonnegative numbers rise with them, infinities and
-/// NaNs last. Compilers make vectors of that.
+/// The largest and the least |x_i| as integers: those of nonnegative numbers rise with them,
+/// infinities and NaNs last. Compilers make vectors of that.
 template <class Real>
 using Bits = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
 template <class Real>
-SHARDSOLVE_INLINE Bits<Real> largest_of(const Real* x, std::int64_t count) {
+struct Sizes {
   Bits<Real> largest = 0;
+  Bits<Real> least = std::numeric_limits<Bits<Real>>::max();  ///< that is not 0
+};
+template <class Real>
+SHARDSOLVE_INLINE Sizes<Real> sizes_of(const Real* x, std::int64_t count) {
+  constexpr Bits<Real> all = std::numeric_limits<Bits<Real>>::max();
+  Sizes<Real> sizes;
   for (std::int64_t i = 0; i < count; ++i) {
-    largest =
-        std::max(largest, std::bit_cast<Bits<Real>>(x[i]) & std::numeric_limits<Bits<Real>>::max());
+    const Bits<Real> size = std::bit_cast<Bits<Real>>(x[i]) & all;
+    sizes.largest = std::max(sizes.largest, size);
+    sizes.least = std::min(sizes.least, size == 0 ? all : size);
   }
-  return largest;
+  return sizes;
 }
 template <class Real>
-Bits<Real> largest_plain(const Real* x, std::int64_t count) {
-  return largest_of(x, count);
+Sizes<Real> sizes_plain(const Real* x, std::int64_t count) {
+  return sizes_of(x, count);
 }
 #if defined(__x86_64__)
 template <class Real>
-__attribute__((target("avx2,fma"))) Bits<Real> largest_with_avx(const Real* x, std::int64_t count) {
-  return largest_of(x, count);
+__attribute__((target("avx2,fma"))) Sizes<Real> sizes_with_avx(const Real* x, std::int64_t count) {
+  return sizes_of(x, count);
 }
 #endif
 template <class Real>
-Bits<Real> largest_best(const Real* x, std::int64_t count) {
+Sizes<Real> sizes_best(const Real* x, std::int64_t count) {
 #if defined(__x86_64__)
   if (has_fma()) {
-    return largest_with_avx(x, count);
+    return sizes_with_avx(x, count);
   }
 #endif
-  return largest_plain(x, count);
+  return sizes_plain(x, count);
 }
 
 /// Of `count` reals; see KrylovKernels::combine.
@@ -171,11 +178,12 @@ void HostKrylovKernels<T>::do_scan(Queue& queue, const WorkInfo& info, MatrixVie
   launch(queue, info, {x}, {Operand(result, 1)}, [=] {
     using Real = RealOf<T>;
     Scan found{.exponent = Scan::zero};
-    const auto largest = std::bit_cast<Real>(krylov_host::largest_best(
-        reinterpret_cast<const Real*>(x.data()), (is_complex<T> ? 2 : 1) * x.rows()));
-    if (std::isfinite(largest)) {
-      if (largest != 0) {
-        found.exponent = std::ilogb(largest) + 1;
+    const auto sizes = krylov_host::sizes_best(reinterpret_cast<const Real*>(x.data()),
+                                               (is_complex<T> ? 2 : 1) * x.rows());
+    if (std::isfinite(std::bit_cast<Real>(sizes.largest))) {
+      if (sizes.largest != 0) {
+        found.exponent = std::ilogb(std::bit_cast<Real>(sizes.largest)) + 1;
+        found.least = std::ilogb(std::bit_cast<Real>(sizes.least)) + 1;
       }
       *result = found;
       return;
@@ -185,7 +193,9 @@ void HostKrylovKernels<T>::do_scan(Queue& queue, const WorkInfo& info, MatrixVie
         if (!std::isfinite(part)) {
           found.first_nonfinite = found.first_nonfinite < 0 ? i : found.first_nonfinite;
         } else if (part != 0) {
-          found.exponent = std::max<std::int64_t>(found.exponent, std::ilogb(part) + 1);
+          const std::int64_t exponent = std::ilogb(part) + 1;
+          found.exponent = std::max(found.exponent, exponent);
+          found.least = std::min(found.least, exponent);
         }
       }
     }

@@ -19,6 +19,7 @@ SHARDSOLVE_HOST_DEVICE inline void merge(Scan& whole, Scan next, std::int64_t fi
     whole.first_nonfinite = first_row + next.first_nonfinite;
   }
   whole.exponent = next.exponent > whole.exponent ? next.exponent : whole.exponent;
+  whole.least = next.least < whole.least ? next.least : whole.least;
 }
 
 /// The exponent by which b and x are worked on: times 2^that the largest part of b is in [1/2, 1).
@@ -90,14 +91,39 @@ SHARDSOLVE_HOST_DEVICE inline Scan merged(const Scan* scans, const std::int64_t*
   return whole;
 }
 
-/// x, scaled, does not fit its dtype once it is scaled back by so much: its largest part is above
-/// the range, or so far below that digits are lost. Nor does what is not finite already.
+/// By how much the residual may change, in units of b's, where each part of x, scaled, loses what
+/// is below the range once it is scaled back. ||A|| as the solve has seen it may be too small:
+/// without random probes by as much as a preconditioner makes up for.
 template <class Real>
-SHARDSOLVE_HOST_DEVICE inline bool leaves_range(Scan in_x, std::int64_t exponent) {
+SHARDSOLVE_HOST_DEVICE inline double loss_below_range(const Problem& problem, const State& state,
+                                                      std::int64_t exponent) {
   using Limits = std::numeric_limits<Real>;
+  const double norm_is_too_small = problem.is_hermitian_method() ? 1e3
+                                   : Limits::digits > 30         ? 1e180
+                                                                 : 1e12;
+  const std::int64_t half_of_last = exponent + Limits::min_exponent - Limits::digits - 1;
+  return norm_is_too_small * state.norm_a *
+         ldexp(root(static_cast<double>(problem.n)), static_cast<int>(half_of_last));
+}
+
+/// x, scaled, does not fit its dtype once it is scaled back by so much: its largest part is above
+/// the range, or so far below that digits are lost; or smaller ones lose digits that A may make as
+/// large as the residual. Nor does what is not finite already.
+template <class Real>
+SHARDSOLVE_HOST_DEVICE inline bool leaves_range(const Problem& problem, const State& state,
+                                                Scan in_x, std::int64_t exponent) {
+  using Limits = std::numeric_limits<Real>;
+  if (in_x.first_nonfinite >= 0 || in_x.is_zero()) {
+    return in_x.first_nonfinite >= 0;
+  }
   const std::int64_t at = in_x.exponent - exponent;
-  return in_x.first_nonfinite >= 0 ||
-         (!in_x.is_zero() && (at > Limits::max_exponent || at < Limits::min_exponent));
+  if (at > Limits::max_exponent || at < Limits::min_exponent) {
+    return true;
+  }
+  const double room =
+      state.true_norm < state.tolerance ? state.tolerance - state.true_norm : state.true_norm;
+  return in_x.least - exponent < Limits::min_exponent &&
+         loss_below_range<Real>(problem, state, exponent) > room;
 }
 
 /// The numbers of a verdict: see krylov::Result, whose words these are.
@@ -151,9 +177,9 @@ SHARDSOLVE_HOST_DEVICE inline double error_estimate_of(const State& state, Statu
   return is_known ? state.norm_inverse * (state.true_norm / state.norm_x) : endless;
 }
 
-/// `status`: the state's, or overflow.
+/// `status`: the state's, or overflow. `has_x`: x is not 0.
 SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const State& state,
-                                               Status status, std::int64_t row) {
+                                               Status status, std::int64_t row, bool has_x) {
   const bool is_converged = status >= Status::converged_rtol && status <= Status::happy_breakdown;
   const bool has_begun = state.norm_b > 0;
   const double scale = has_begun ? state.norm_b : 1.0;
@@ -163,7 +189,8 @@ SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const Sta
   report.matvecs = state.matvecs;
   report.restarts = state.restarts;
   report.residual = status == Status::zero_rhs   ? 0.0
-                    : status == Status::overflow ? 1.0  // x = 0
+                    : status == Status::overflow ? 1.0      // x = 0
+                    : !has_begun && has_x        ? endless  // nobody has looked at the guess
                                                  : state.true_norm / scale;
   report.tolerance = has_begun ? state.tolerance / scale : problem.rtol;
   report.margin = has_begun ? margin_of(problem, state, is_converged) : endless;
@@ -198,10 +225,10 @@ SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan*
     merge(whole, of_x[r], 0);
   }
   solve.exponent -= solve.state.scaling_a.exponent;  // of x, as it is from here on
-  if (leaves_range<Real>(whole, solve.exponent)) {
+  if (leaves_range<Real>(problem, solve.state, whole, solve.exponent)) {
     solve.state.status = Status::overflow;
   }
-  report = report_of(problem, solve.state, solve.state.status, solve.row);
+  report = report_of(problem, solve.state, solve.state.status, solve.row, !whole.is_zero());
   figures[0] = static_cast<Real>(report.residual);
   figures[1] = static_cast<Real>(report.tolerance);
   figures[2] = static_cast<Real>(report.margin);

@@ -26,27 +26,32 @@ constexpr std::int64_t no_row = std::int64_t{1} << 62;
 struct Seen {
   std::int64_t row;
   std::int64_t exponent;
+  std::int64_t least;
 };
+constexpr Seen nothing{no_row, Scan::zero, -Scan::zero};
 
 __device__ Seen both(const Seen& a, const Seen& b) {
-  return {min(a.row, b.row), max(a.exponent, b.exponent)};
+  return {min(a.row, b.row), max(a.exponent, b.exponent), min(a.least, b.least)};
 }
 /// Thread 0 gets what the threads of the block have seen.
 __device__ Seen of_block(Seen seen) {
   __shared__ std::int64_t rows[threads_a_block / 32];
   __shared__ std::int64_t exponents[threads_a_block / 32];
+  __shared__ std::int64_t least[threads_a_block / 32];
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     seen = both(seen, {__shfl_xor_sync(0xffffffffU, seen.row, distance),
-                       __shfl_xor_sync(0xffffffffU, seen.exponent, distance)});
+                       __shfl_xor_sync(0xffffffffU, seen.exponent, distance),
+                       __shfl_xor_sync(0xffffffffU, seen.least, distance)});
   }
   if (threadIdx.x % 32 == 0) {
     rows[threadIdx.x / 32] = seen.row;
     exponents[threadIdx.x / 32] = seen.exponent;
+    least[threadIdx.x / 32] = seen.least;
   }
   __syncthreads();
   for (int warp = 0; threadIdx.x == 0 && warp < threads_a_block / 32; ++warp) {
-    seen = both(seen, {rows[warp], exponents[warp]});
+    seen = both(seen, {rows[warp], exponents[warp], least[warp]});
   }
   return seen;
 }
@@ -54,7 +59,7 @@ __device__ Seen of_block(Seen seen) {
 template <class E>
 __global__ void __launch_bounds__(threads_a_block)
     scan_rows(const E* x, std::int64_t rows, std::int64_t blocks, Seen* seen_by_blocks) {
-  Seen seen{no_row, Scan::zero};
+  Seen seen = nothing;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads_a_block + threadIdx.x; i < rows;
        i += blocks * threads_a_block) {
     const E number = x[i];
@@ -63,7 +68,9 @@ __global__ void __launch_bounds__(threads_a_block)
       if (!isfinite(part)) {
         seen.row = min(seen.row, i);
       } else if (part != 0) {
-        seen.exponent = max(seen.exponent, static_cast<std::int64_t>(ilogb(part) + 1));
+        const std::int64_t exponent = ilogb(part) + 1;
+        seen.exponent = max(seen.exponent, exponent);
+        seen.least = min(seen.least, exponent);
       }
     }
   }
@@ -75,7 +82,7 @@ __global__ void __launch_bounds__(threads_a_block)
 
 __global__ void __launch_bounds__(threads_a_block)
     add_scans(const Seen* seen_by_blocks, std::int64_t blocks, Scan* result) {
-  Seen seen{no_row, Scan::zero};
+  Seen seen = nothing;
   for (std::int64_t block = threadIdx.x; block < blocks; block += threads_a_block) {
     seen = both(seen, seen_by_blocks[block]);
   }
@@ -83,6 +90,7 @@ __global__ void __launch_bounds__(threads_a_block)
   if (threadIdx.x == 0) {
     result->first_nonfinite = seen.row == no_row ? -1 : seen.row;
     result->exponent = seen.exponent;
+    result->least = seen.least;
   }
 }
 
