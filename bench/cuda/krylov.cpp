@@ -344,7 +344,7 @@ nlohmann::json stages(std::int64_t n, int device) {
       queue.copy(state, kept, sizeof(State));
       enqueue();
       constexpr int times = 50;
-      const auto recording = queue.take_down([&] {
+      const auto recording = queue.capture([&] {
         for (int i = 0; i < times; ++i) {
           enqueue();
         }
