@@ -133,7 +133,8 @@ SparseOutputs open_outputs(Workplace& workplace, const Report& report) {
   if (!options.capture.empty()) {
     workplace.on_rank_0([path = options.capture, force = workplace.options().force] {
       // Refuses what could not be written later, and is gone at once.
-      const krylov::files::NewDirectory trial(path, {force, "--force"}, krylov::files::index_name);
+      const krylov::files::NewDirectory trial(path, {force, "--force"}, krylov::files::index_name,
+                                              krylov::files::is_name_of_capture);
       return true;
     });
   }

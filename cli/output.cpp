@@ -2,6 +2,8 @@
 
 #include "comm/process_group.hpp"
 #include "core/each_dtype.hpp"
+#include "io/tile_table_file.hpp"
+#include "krylov_files/capture_index.hpp"
 #include "runtime/host/conjugate.hpp"
 
 #include <shardsolve/device_memory.hpp>
@@ -52,6 +54,33 @@ void require_distinct(const NamedFile& output, const NamedFile& other) {
                 fmt::format("'{}' ({}) and '{}' ({}) are the same file, and outputs replace no "
                             "input and no other output, not even with --force: choose another name",
                             output.path, output.role, other.path, other.role));
+  }
+}
+
+bool lies_in(const std::string& path, const std::string& folder) {
+  const std::filesystem::path way = place_of(path).lexically_relative(place_of(folder));
+  return !way.empty() && *way.begin() != ".." && *way.begin() != ".";
+}
+
+/// An input that is a folder keeps its files.
+void require_outside_input(const NamedFile& output, const NamedFile& folder) {
+  const std::string name = std::filesystem::path(output.path).filename().string();
+  if (!output.path.empty() && !folder.path.empty() && lies_in(output.path, folder.path) &&
+      krylov::files::is_name_of_capture(name)) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("'{}' ({}) would be a file of '{}' ({}), and outputs replace no input, "
+                            "not even with --force: choose another name",
+                            output.path, output.role, folder.path, folder.role));
+  }
+}
+
+/// The folder of a capture is replaced as a whole.
+void require_outside_capture(const NamedFile& file, const std::string& capture) {
+  if (!file.path.empty() && !capture.empty() && lies_in(file.path, capture)) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("'{}' ({}) lies in '{}' (the capture), a folder that is written as a "
+                            "whole: choose another place",
+                            file.path, file.role, capture));
   }
 }
 
@@ -186,13 +215,25 @@ void require_distinct_files(Workplace& workplace, const std::vector<Result>& res
     outputs.push_back({"the best iterate", options.krylov.best});
     outputs.push_back({"the log", options.krylov.log});
     outputs.push_back({"the capture", options.krylov.capture});
+    const std::string table = io::tile_table_path(options.tile_table).path;
     const std::array inputs = {NamedFile{"the matrix", options.matrix},
                                NamedFile{"the second matrix", options.second_matrix},
                                NamedFile{"the right-hand sides", options.right_hand_sides},
-                               NamedFile{"the guess", options.krylov.guess}};
+                               NamedFile{"the guess", options.krylov.guess},
+                               NamedFile{"the tile table", table}};
+    const std::array folders = {NamedFile{"the levels", options.krylov.levels},
+                                NamedFile{"the captured solve", options.captured}};
+    for (const NamedFile& input : inputs) {
+      require_outside_capture(input, options.krylov.capture);
+    }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
+      require_outside_capture(outputs[i], options.krylov.capture);
       for (const NamedFile& input : inputs) {
         require_distinct(outputs[i], input);
+      }
+      for (const NamedFile& folder : folders) {
+        require_distinct(outputs[i], folder);
+        require_outside_input(outputs[i], folder);
       }
       for (std::size_t j = 0; j < i; ++j) {
         require_distinct(outputs[i], outputs[j]);

@@ -149,7 +149,8 @@ void write_text(const std::string& path, const std::string& text) {
 class CaptureWriter {
  public:
   CaptureWriter(const std::string& directory, const CaptureOptions& options, CaptureIndex& index)
-      : folder_(directory, io::Overwrite(options.overwrite), index_name), index_(index) {}
+      : folder_(directory, io::Overwrite(options.overwrite), index_name, is_name_of_capture),
+        index_(index) {}
 
   /// `write` writes the file whose path it is given.
   template <class Write>

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -81,6 +82,25 @@ void require_whole(const std::string& directory, const CapturedFile& file) {
 
 std::string level_matrix_name(std::size_t level) { return fmt::format("A{}.npz", level); }
 std::string prolongation_name(std::size_t level) { return fmt::format("P{}.npz", level); }
+
+bool is_name_of_capture(std::string_view name) {
+  constexpr std::array all = {std::string_view(index_name),
+                              std::string_view(matrix_name),
+                              std::string_view(rhs_name),
+                              std::string_view(guess_name),
+                              std::string_view(log_name),
+                              std::string_view(operator_products.x),
+                              std::string_view(operator_products.y),
+                              std::string_view(preconditioner_products.x),
+                              std::string_view(preconditioner_products.y)};
+  constexpr std::string_view ending = ".npz";
+  const bool is_of_level = name.size() > 1 + ending.size() && name.ends_with(ending) &&
+                           (name.front() == 'A' || name.front() == 'P');
+  const std::string_view number =
+      is_of_level ? name.substr(1, name.size() - 1 - ending.size()) : std::string_view();
+  return std::find(all.begin(), all.end(), name) != all.end() ||
+         (is_of_level && number.find_first_not_of("0123456789") == std::string_view::npos);
+}
 
 bool CaptureIndex::has(std::string_view name) const {
   return std::any_of(files.begin(), files.end(),

@@ -30,6 +30,9 @@ inline constexpr ProductNames preconditioner_products{"M_x.npy", "M_y.npy"};  //
 std::string level_matrix_name(std::size_t level);
 std::string prolongation_name(std::size_t level);
 
+/// Whether a capture, or a folder of levels, may have a file of that name.
+bool is_name_of_capture(std::string_view name);
+
 /// A file of a capture.
 struct CapturedFile {
   std::string name;

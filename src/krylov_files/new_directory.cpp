@@ -53,10 +53,12 @@ bool rename_with(const std::string& from, const std::string& to, unsigned flags)
 
 }  // namespace
 
-NewDirectory::NewDirectory(std::string target, io::Overwrite overwrite, std::string mark)
+NewDirectory::NewDirectory(std::string target, io::Overwrite overwrite, std::string mark,
+                           std::function<bool(const std::string&)> belongs)
     : target_(without_last_slashes(std::move(target))),
       overwrite_(overwrite),
-      mark_(std::move(mark)) {
+      mark_(std::move(mark)),
+      belongs_(std::move(belongs)) {
   require_free();
   temporary_ = make_beside(target_);
   if (temporary_.empty()) {
@@ -91,6 +93,25 @@ void NewDirectory::require_free() const {
                 fmt::format("'{}' exists already and is no capture (a folder with {}), so that {} "
                             "does not replace it; choose another name",
                             target_, mark_, overwrite_.allowed_by));
+  }
+  require_nothing_else();
+}
+
+void NewDirectory::require_nothing_else() const {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(target_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code unknown;
+    if (!entry->is_regular_file(unknown) || unknown || !belongs_(name)) {
+      throw Error(ErrorKind::invalid_argument,
+                  fmt::format("'{}' holds '{}', which is no part of a capture, so that {} does not "
+                              "replace it; move that away, or choose another name",
+                              target_, name, overwrite_.allowed_by));
+    }
+  }
+  if (error) {
+    io::throw_system_error("read the folder", target_, error.value());
   }
 }
 

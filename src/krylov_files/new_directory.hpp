@@ -3,6 +3,7 @@
 
 #include "io/output_file.hpp"
 
+#include <functional>
 #include <string>
 
 namespace shardsolve::krylov::files {
@@ -12,8 +13,10 @@ namespace shardsolve::krylov::files {
 class NewDirectory {
  public:
   /// Throws Error: invalid_argument if there is something at the target, unless `overwrite` allows
-  /// to replace it and it is a folder with a file called `mark`; io if no folder can be made there.
-  NewDirectory(std::string target, io::Overwrite overwrite, std::string mark);
+  /// to replace it and it is a folder with a file called `mark` that has nothing else but files
+  /// whose names belong(name); io if no folder can be made there.
+  NewDirectory(std::string target, io::Overwrite overwrite, std::string mark,
+               std::function<bool(const std::string& name)> belongs);
   NewDirectory(const NewDirectory&) = delete;
   NewDirectory& operator=(const NewDirectory&) = delete;
   ~NewDirectory();
@@ -26,10 +29,12 @@ class NewDirectory {
 
  private:
   void require_free() const;
+  void require_nothing_else() const;
 
   std::string target_;
   io::Overwrite overwrite_;
   std::string mark_;
+  std::function<bool(const std::string&)> belongs_;
   std::string temporary_;  // empty once it has its name
 };
 

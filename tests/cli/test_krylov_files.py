@@ -451,6 +451,60 @@ def test_capture_is_replaced_with_force(command, sparse):
     assert {path.name for path in sparse.iterdir()} == {"A.npz", "b.npy", "folder"}
 
 
+@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+def test_force_does_not_replace_what_is_no_part_of_a_capture(command, sparse, kind):
+    fails = (*SOLVE, "--max-iterations", 3, "--capture", "failure")
+    assert command(*fails).code == 1
+    other = sparse / "failure" / "mine.npy"
+    if kind == "file":
+        shutil.copy(sparse / "b.npy", other)
+    elif kind == "folder":
+        other.mkdir()
+    else:
+        other.symlink_to(sparse / "b.npy")
+    before = contents(sparse / "failure")
+    refused = command(*fails, "--force")
+    assert refused.code == 2
+    assert refused.says("'failure' holds 'mine.npy', which is no part of a capture")
+    assert contents(sparse / "failure") == before
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--log", "failure/run.jsonl"),
+        ("--best", "failure/best.npy"),
+        ("--trace", "failure/trace.json"),
+    ],
+)
+def test_nothing_else_is_written_into_a_capture(command, sparse, more):
+    fails = (*SOLVE, "--max-iterations", 3, "--capture", "failure")
+    assert command(*fails).code == 1
+    refused = command(*fails, "--force", *more)
+    assert refused.code == 2
+    assert refused.says("lies in 'failure' (the capture)")
+    assert (sparse / "failure" / "capture.json").exists()
+
+
+def test_capture_does_not_replace_its_own_inputs(command, sparse):
+    assert command(*SOLVE, "--max-iterations", 3, "--capture", "failure").code == 1
+    before = contents(sparse / "failure")
+    inputs = ("failure/A.npz", "failure/b.npy", "-o", "x.npy", "--max-iterations", 2)
+    refused = command("solve", *inputs, "--capture", "failure", "--force")
+    assert refused.code == 2 and refused.says("(the matrix) lies in 'failure' (the capture)")
+    assert contents(sparse / "failure") == before
+
+
+@pytest.mark.parametrize("option", ["--log", "--trace", "-o"])
+@pytest.mark.parametrize("name", ["capture.json", "log.jsonl", "A.npz"])
+def test_replay_replaces_no_file_of_its_capture(command, sparse, option, name):
+    assert command(*SOLVE, "--max-iterations", 3, "--capture", "failure").code == 1
+    before = contents(sparse / "failure")
+    refused = command("replay", "failure", option, f"failure/{name}", "--force")
+    assert refused.code == 2 and refused.says("replace no input")
+    assert contents(sparse / "failure") == before
+
+
 def test_capture_that_is_too_large_is_not_written(command, sparse):
     result = command(*FAIL, "--capture-limit", 0, "--json")
     assert result.code == 1

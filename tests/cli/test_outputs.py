@@ -252,3 +252,12 @@ def test_large_output_of_complex_inverse_in_c_order_is_written_by_all_devices(co
     b, x, inverse = (np.load(system / name) for name in ("b.npy", "x.npy", "X.npy"))
     assert solves(a, x, b)
     assert np.allclose(inverse @ b, x)
+
+
+def test_tile_table_is_no_output_of_another_job(command, system):
+    (system / "tiles.json").write_text("{}")
+    result = command(
+        "logdet", "A.npy", "--tile-table", "tiles.json", "--trace", "tiles.json", "--force"
+    )
+    assert result.code == 2
+    assert (system / "tiles.json").read_text() == "{}"

@@ -690,6 +690,27 @@ TYPED_TEST(LuFamily, Scales_OfRowsAndColumns_CostNoDigits) {
 
 /// Residuals that would drown are scaled, and b where numbers inside a solve leave the range: by
 /// powers of two, which no digit depends on.
+// ||A^-1|| is out of the range, so that QR says how A is conditioned, with columns at equal size.
+// x2 is large where its column is small: no digit of it is known.
+TEST_F(Lu, Solve_WithASmallColumn_SaysWhatThatIsWorthForX) {
+  DenseMatrix<double> a(2, 2);
+  a(0, 0) = 3.0;
+  a(1, 0) = 1.0;
+  a(0, 1) = 1e-300;
+  a(1, 1) = 0.333333334e-300;
+  DenseMatrix<double> b(2, 1);
+  b(0, 0) = 1e-20;
+  b(1, 0) = 1e-20 / 3;
+  for (const std::int64_t ranks : {1, 2, 3}) {
+    const SlabLayout layout = SlabLayout::even(2, ranks, 1);
+    Mesh mesh = make_mesh(ranks);
+    const Outcome outcome =
+        solve(mesh, shard(a, layout), shard_rows(b, layout), {}, Rcond::estimated, Assume::general);
+    EXPECT_EQ(outcome.status, Status::nearly_singular) << ranks;
+    EXPECT_GE(outcome.forward_error.value_or(0.0), 1.0) << ranks;
+  }
+}
+
 TEST_F(Lu, Solve_NearTheEndsOfTheRange_HasTheDigitsOfAnyOther) {
   constexpr std::int64_t n = 20;
   const SlabLayout layout = SlabLayout::even(n, 1, 4);

@@ -26,6 +26,13 @@ template <Scalar T>
 FoundByQr<T> solve_by_qr(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
                          MatrixView<const T> b);
 
+/// Likewise the forward error of X, n_r x k on a rank, as forward_error() has it. 2 max(w, u) ||
+/// |A^-1| |A| y || with y the shape of X; here |A| y and the columns of what that leaves are taken
+/// out as powers of two, so that nothing leaves the range, and ||.^-1|| of the rest is 1 / rcond.
+template <Scalar T>
+double forward_error_by_qr(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
+                           MatrixView<const T> x, double component_error);
+
 /// Bytes of workspace on a rank.
 std::int64_t by_qr_bytes(const SlabLayout& layout, Dtype dtype, std::int64_t columns);
 

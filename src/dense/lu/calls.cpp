@@ -228,8 +228,17 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
       programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
       outcome.rcond =
           solve_by_qr<T>(rank, part, op, rank.workspace<T>(part.slab.columns(), 0)).rcond;
-      if (solved && *outcome.rcond < 2.0 * unit_roundoff<T>) {
-        outcome.status = Status::nearly_singular;
+      if (solved) {
+        programs::require_reachable(rank, solved->x);
+        const double error = forward_error_by_qr<T>(rank, part, op, solved->x.block(rank.index()),
+                                                    solved->component_error);
+        // As a rule rcond says as much: then it is the figure that there is.
+        constexpr double much = 100.0;
+        const double usual = std::max(solved->component_error, unit_roundoff<T>) / *outcome.rcond;
+        if (*outcome.rcond < 2.0 * unit_roundoff<T> || !(error < much * usual)) {
+          outcome.forward_error = error;
+          outcome.status = error < 1.0 ? Status::ok : Status::nearly_singular;
+        }
       }
       return outcome;
     }

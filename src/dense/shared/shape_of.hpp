@@ -22,7 +22,7 @@ std::vector<double> shape_of(mesh::Rank& rank, MatrixView<const T> x,
   std::vector<double> shape(static_cast<std::size_t>(x.rows()), 0.0);
   for (std::int64_t j = 0; j < x.columns(); ++j) {
     const double largest = maxima[static_cast<std::size_t>(j)];
-    if (largest == 0.0) {
+    if (largest == 0.0 || x.rows() == 0) {
       continue;
     }
     const std::vector<T> column = rank.fetch(rank.update(), &x(0, j), x.rows());
