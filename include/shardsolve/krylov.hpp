@@ -45,8 +45,9 @@ SHARDSOLVE_EXPORT shardsolve::Status outcome_status(Status status);
 
 /// Rows of y = A x: writes y_i of the rows given to y[0], y[1], ..., from all n entries of x.
 /// Called once a product by each rank, on threads of the mesh and at the same time for different
-/// rows; may throw, which ends the call with that exception. For results that do not depend on the
-/// ranks, y_i must not depend on which other rows are asked for.
+/// rows; may throw, which ends the call on all ranks with an Error that has its message: of the
+/// same kind, or of no Error invalid_argument. For results that do not depend on the ranks, y_i
+/// must not depend on which other rows are asked for.
 template <Scalar T>
 using RowsOfProduct = std::function<void(const T* x, GlobalRange rows, T* y)>;
 

@@ -18,7 +18,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -133,6 +135,26 @@ std::vector<T> diagonal_to_divide_by(const CsrMatrix<T>& a, const char* use) {
 
 template <Scalar T>
 Operator<T> Operator<T>::callable(RowsOfProduct<T> rows) {
+  if (!rows) {
+    throw Error(ErrorKind::invalid_argument,
+                "Operator::callable was given an empty function; give one that writes rows of A x");
+  }
+  rows = [given = std::move(rows)](const T* x, GlobalRange range, T* y) {
+    try {
+      given(x, range, y);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw Error(
+          ErrorKind::invalid_argument,
+          fmt::format("the function that an operator was made of has thrown: {}", error.what()));
+    } catch (...) {
+      throw Error(ErrorKind::invalid_argument,
+                  "the function that an operator was made of has thrown what is no exception");
+    }
+  };
   return Operator(
       [rows = std::move(rows)](mesh::Rank& rank,
                                const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {

@@ -18,6 +18,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,22 @@ TEST(KrylovMisuse, OperatorsThatMakeNoSense_AreRefused) {
       Operator<double>::block_jacobi({0, 9}, [](GlobalRange, const MatrixView<double>&) {});
   expect_error([&] { solve_on_two(system, {}, &of_function); }, ErrorKind::invalid_argument,
                {"end at row 9", "b has 10 rows"});
+}
+
+TEST(KrylovMisuse, FunctionThatThrows_EndsTheSolveWithItsMessage) {
+  const System<double> system = laplacian<double>(10);
+  const auto ends = [&](const std::function<void()>& fail, ErrorKind kind, const char* words) {
+    const auto a = Operator<double>::callable([&](const double*, GlobalRange, double*) { fail(); });
+    expect_error(
+        [&] { solve_on(two_cpu_ranks(), row_slabs(10, 2), system, a, nullptr, Options{}); }, kind,
+        {words});
+  };
+  ends([] { throw std::runtime_error("no more"); }, ErrorKind::invalid_argument,
+       "an operator was made of has thrown: no more");
+  ends([] { throw Error(ErrorKind::io, "gone"); }, ErrorKind::io, "gone");
+  ends([] { throw 3; }, ErrorKind::invalid_argument, "what is no exception");
+  expect_error([] { Operator<double>::callable(nullptr); }, ErrorKind::invalid_argument,
+               {"an empty function"});
 }
 
 TEST(KrylovChebyshevBounds, OfPoisson_AreAroundItsEigenvalues) {
