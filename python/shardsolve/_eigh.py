@@ -190,7 +190,9 @@ def _eigh_of(
     def rule(primals, tangents):
         # A vector's change is made of all the others.
         w, v, info = _eigh_of(cut, Wanted(0, primals[0].shape[1]), strict=True)(*primals)
-        of_w, of_v = Change(tangents, w, v, cut and cut.by_rows).of_pairs(strict)
+        of_w, of_v = Change(tangents, w, v, cut and cut.by_rows).of_pairs(
+            strict, lax.stop_gradient(primals[1])
+        )
         return (wanted.of(w), wanted.of(v, axis=1), info), (
             wanted.of(of_w),
             wanted.of(of_v, axis=1),

@@ -8,7 +8,7 @@ Of a v = b v diag(w), where V^H B V = I, with L = V^H dB V
 
     dw_j = K_jj - w_j L_jj,    C_ij = (K_ij - (w_i + w_j) / 2 L_ij) / g_ij - L_ij / 2.
 
-Where w_i and w_j are equal but for rounding, C_ij is not known. Any number will do, and 0 is taken,
+Where w_i and w_j are equal but for rounding, which grows with b's condition, C_ij is not known. Any number will do, and 0 is taken,
 if it cancels: in functions of all vectors of such a group that do not depend on its basis. It does
 not cancel if the function uses the values, too: of V f(W) V^H it is multiplied by f(w_j) - f(w_i),
 and f' K_ij is missing. So the answer is NaN where it may depend on what is not known:
@@ -34,7 +34,7 @@ from shardsolve._cholesky import Factor
 from shardsolve._cut import Cut
 from shardsolve._products import NEIGHBOURS, hermitian_part, multiply, transpose
 
-GROUP = 16  # times sqrt(n); see NEIGHBOURS
+OF_B = 16  # and that times b's condition: 4 were seen (n from 6 to 120, conditions to 1e9)
 CANCELLED = 8  # times sqrt(n) u and the largest of its kind: what rounding leaves of 0
 
 
@@ -57,14 +57,17 @@ class Change:
         product = self.by_a if self.by_b is None else self.by_a - self.by_b * self.w
         return _over_rows(jnp.real(jnp.conj(self.v) * product), self.cut)
 
-    def of_pairs(self, strict: bool) -> tuple[jax.Array, jax.Array]:
-        """The values' dw and the vectors' V C, if all pairs are there."""
+    def of_pairs(self, strict: bool, factor: Factor | None) -> tuple[jax.Array, jax.Array]:
+        """The values' dw and the vectors' V C, if all pairs are there; `factor` is b's."""
         inner = self._in_basis(self.by_a)
         if self.by_b is not None:
             inner_b = self._in_basis(self.by_b)
             own = own_values(self.w, self.v.shape[0], self.cut)
             inner = inner - (own[:, None] + self.w[None, :]) / 2 * inner_b
-        groups = _Groups(self.w, self.v.shape[0], self.cut, strict)
+        width = NEIGHBOURS
+        if factor is not None:
+            width = width + OF_B * _condition(factor, self.v, self.cut)
+        groups = _Groups(self.w, self.v.shape[0], self.cut, strict, width)
         of_w, turn = groups.divided(hermitian_part(inner, self.cut))
         if self.by_b is not None:
             turn = turn - hermitian_part(inner_b, self.cut) / 2
@@ -92,22 +95,31 @@ def _over_rows(a: jax.Array, cut: Cut | None) -> jax.Array:
     return lax.psum(total, cut.axes) if cut is not None and cut.inside and cut.axes else total
 
 
-class _Groups:
-    """Which eigenvalues are equal but for rounding."""
+def _condition(factor: Factor, v: jax.Array, cut: Cut | None) -> jax.Array:
+    """Of b, scaled to a diagonal of ones as its Cholesky factor is: at most n times less."""
+    root = jnp.sqrt(jnp.real(lax.stop_gradient(factor._diagonal)))[:, None]
+    return jnp.max(_over_rows((root * jnp.abs(lax.stop_gradient(v))) ** 2, cut), initial=0)
 
-    def __init__(self, w: jax.Array, rows: int, cut: Cut | None, strict: bool):
+
+class _Groups:
+    """Which eigenvalues are equal but for rounding: neighbours within `width` u max |w|."""
+
+    def __init__(
+        self, w: jax.Array, rows: int, cut: Cut | None, strict: bool, width: float | jax.Array
+    ):
         self.cut, self.strict = cut, strict
         self.rounding = float(jnp.finfo(w.dtype).eps) / 2
         self.root = float(np.sqrt(len(w)))
         self.gaps = w[None, :] - own_values(w, rows, cut)[:, None]
         fixed = lax.stop_gradient(w)
-        size = self.rounding * jnp.max(jnp.abs(fixed), initial=0)
+        width = width * self.rounding * jnp.max(jnp.abs(fixed), initial=0)
         # Neighbours hold a group together, which is wider the more of them there are.
-        apart = jnp.diff(fixed, prepend=fixed[:1]) > NEIGHBOURS * size
+        apart = jnp.diff(fixed, prepend=fixed[:1]) > width
         number, group = jnp.arange(len(w)), jnp.cumsum(apart)
         self.itself = own_values(number, rows, cut)[:, None] == number[None, :]
         together = own_values(group, rows, cut)[:, None] == group[None, :]
-        near = jnp.abs(lax.stop_gradient(self.gaps)) <= GROUP * self.root * size
+        widest = width * max(1.0, self.root / 8)
+        near = jnp.abs(lax.stop_gradient(self.gaps)) <= widest
         self.equal = together & near
         self.pairs = self.equal & ~self.itself
 
@@ -142,7 +154,7 @@ class _Groups:
 
     def _is_there(self, a: jax.Array, measure: jax.Array | None = None) -> jax.Array:
         """Which entries are more than rounding of the largest."""
-        largest = self._of_all(jnp.max(jnp.abs(a if measure is None else measure)))
+        largest = self._of_all(jnp.max(jnp.abs(a if measure is None else measure), initial=0))
         return jnp.abs(a) > CANCELLED * self.root * self.rounding * largest
 
     def _anywhere(self, a: jax.Array, axis: int | None) -> jax.Array:

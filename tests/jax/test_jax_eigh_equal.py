@@ -121,6 +121,64 @@ def test_eigenvalues_that_differ_by_more_than_rounding_are_not_taken_for_equal(d
         )
 
 
+@pytest.mark.parametrize("condition", [1e3, more(1e5)])
+def test_values_that_b_spreads_are_equal_for_gradients(condition):
+    """They are 100 u max |w| and more apart, and were taken for different ones."""
+    rng = np.random.default_rng(117)
+    w = np.repeat([1.0, 2.0], N)
+    b = with_eigenvalues(np.geomspace(1, 1 / condition, len(w)), seed=117)
+    half = np.linalg.cholesky(b)
+    z = np.linalg.qr(rng.standard_normal(b.shape))[0]
+    a = half @ (z * w) @ z.T @ half.T
+    a = (a + a.T) / 2
+    exact = np.linalg.solve(half.T, z)
+    group = w == 2.0
+    weights = np.asarray(random_hermitian(len(w), seed=1))
+
+    def of_group(a):
+        v = shardsolve.eigh(a, spread(b))[1][:, np.flatnonzero(group)]
+        return jnp.sum(weights * (v @ v.T))
+
+    inner = exact.T @ weights @ exact
+    apart = np.where(w[:, None] == w, 1, w[:, None] - w)
+    among = (group[:, None] & ~group) / apart
+    right = exact @ ((among + among.T) * inner) @ exact.T
+    gradient = np.asarray(jax.jit(jax.grad(of_group))(spread(a)))
+    assert np.abs(gradient - right).max() <= 1e-14 * condition * np.abs(right).max()
+
+
+@pytest.mark.one_rank
+def test_double_values_of_lapack_are_equal_for_gradients():
+    """They were up to 43 u max |w| apart: a vector of a pair had a gradient of 1e10, not NaN."""
+    rng, half = np.random.default_rng(16), 100
+    x = np.asarray(rng.integers(-9, 10, (half, half)), "float64")
+    x = x + x.T
+    order = rng.permutation(half)
+    y = x[order][:, order]  # the same eigenvalues, and no rounding below
+    a = np.block([[x + y, x - y], [x - y, x + y]])
+    weights = np.asarray(random_hermitian(2 * half, seed=1))
+    w, v = (np.asarray(part) for part in shardsolve.eigh(a))
+    gaps = w[1::2] - w[::2]
+    first = 2 * int(gaps.argmax())
+
+    def of_some(a, count):
+        v = shardsolve.eigh(a)[1][:, first : first + count]
+        return jnp.sum(weights * (v @ v.T))
+
+    both = jax.jit(jax.grad(lambda a: of_some(a, 2)))(a)
+    pairs = np.repeat((w[::2] + w[1::2]) / 2, 2)
+    group = (np.arange(2 * half) // 2) == first // 2
+    apart = np.where(group[:, None] == group, 1, pairs[:, None] - pairs)
+    among = (group[:, None] & ~group) / apart
+    right = v @ ((among + among.T) * (v.T @ weights @ v)) @ v.T
+    assert np.abs(both - right).max() <= 1e-11 * np.abs(right).max()
+    assert np.isnan(jax.jit(jax.grad(lambda a: of_some(a, 1)))(a)).any()
+
+
+def test_values_of_no_rows_have_a_gradient():
+    assert jax.grad(lambda a: jnp.sum(shardsolve.eigh(a)[0]))(np.zeros((0, 0))).shape == (0, 0)
+
+
 def test_many_equal_eigenvalues_are_one_group_however_wide():
     """Neighbours of 40 are closer than the first and the last."""
     w = np.r_[np.linspace(-1, 0.2, 20), np.full(40, 0.5)]
