@@ -67,9 +67,18 @@ def largest_bits(a: jax.Array, axis: int | None = None) -> jax.Array:
 
 def is_short(a: jax.Array) -> jax.Array:
     """Which numbers are so small, and not 0, that what is left of them may lack digits."""
-    limit = bits_of_shortest(a.dtype)
-    short = [(bits > 0) & (bits < limit) for bits in _bits_of_parts(a)]
-    return functools.reduce(jnp.logical_or, short)
+    return _is_below(a, bits_of_shortest(a.dtype))
+
+
+def is_subnormal(a: jax.Array) -> jax.Array:
+    """Which numbers have a part that XLA on CPUs takes for 0."""
+    real = jnp.finfo(a.dtype)
+    return _is_below(a, real.tiny.view(f"uint{real.bits}"))
+
+
+def _is_below(a: jax.Array, limit: np.unsignedinteger) -> jax.Array:
+    below = [(bits > 0) & (bits < limit) for bits in _bits_of_parts(a)]
+    return functools.reduce(jnp.logical_or, below)
 
 
 def lifted(a: jax.Array) -> jax.Array:

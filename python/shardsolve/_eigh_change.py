@@ -8,10 +8,11 @@ Of a v = b v diag(w), where V^H B V = I, with L = V^H dB V
 
     dw_j = K_jj - w_j L_jj,    C_ij = (K_ij - (w_i + w_j) / 2 L_ij) / g_ij - L_ij / 2.
 
-Where w_i and w_j are equal but for rounding, which grows with b's condition, C_ij is not known. Any number will do, and 0 is taken,
-if it cancels: in functions of all vectors of such a group that do not depend on its basis. It does
-not cancel if the function uses the values, too: of V f(W) V^H it is multiplied by f(w_j) - f(w_i),
-and f' K_ij is missing. So the answer is NaN where it may depend on what is not known:
+Where w_i and w_j are equal but for rounding, which grows with b's condition, C_ij is not known. Any
+number will do, and 0 is taken, if it cancels: in functions of all vectors of such a group that do
+not depend on its basis. It does not cancel if the function uses the values, too: of V f(W) V^H it
+is multiplied by f(w_j) - f(w_i), and f' K_ij is missing. So the answer is NaN where it may depend
+on what is not known:
 
 - in reverse, with M the gradient by C, where M_ij - conj(M_ji) is more than rounding: the function
   depends on the basis; or where M_ij is more than rounding and the gradient by w is there at all;

@@ -11,8 +11,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from shardsolve._cut import Cut
 
 # Neighbours among n computed eigenvalues that are one were 50 u max |w| apart at most, singular
-# values 90 u (n from 12 to 1800, LAPACK's and ours, every dtype), and the first and the last of many
-# 2 sqrt(n) u: closer ones are equal but for rounding.
+# values 90 u (n from 12 to 1800, LAPACK's and ours, every dtype), and the first and the last of
+# many 2 sqrt(n) u: closer ones are equal but for rounding.
 NEIGHBOURS = 128
 
 

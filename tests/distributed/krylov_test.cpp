@@ -182,12 +182,14 @@ TEST(KrylovVerdict, NanInVectors_IsNamedWithItsRow) {
   system.b[66] = std::numeric_limits<double>::infinity();
   Answer<double> answer = solve_everywhere(system, with(Method::cg, 1e-10));
   EXPECT_EQ(answer.result.status, Status::nonfinite_rhs);
+  EXPECT_TRUE(std::isinf(answer.result.residual));
   EXPECT_THAT(answer.result.message, HasSubstr("row 66"));
   system.b[66] = 1.0;
   system.guess = std::vector<double>(70, 1.0);
   (*system.guess)[3] = std::numeric_limits<double>::quiet_NaN();
   answer = solve_everywhere(system, with(Method::bicgstab, 1e-10));
   EXPECT_EQ(answer.result.status, Status::nonfinite_guess);
+  EXPECT_EQ(answer.result.residual, 1.0);  // of x = 0
   EXPECT_THAT(answer.result.message, HasSubstr("row 3"));
 }
 

@@ -416,8 +416,62 @@ def test_shift_that_was_not_enough_is_warned_of():
 
 def test_shift_that_is_zero_in_the_type_of_the_gram_matrix_is_refused():
     o, f = single_precision()
-    with pytest.raises(ValueError, match="shift is 1e-60, which is 0 in float32; pass a positive"):
+    with pytest.raises(ValueError, match="shift is 1e-60, which is 0 or subnormal in float32"):
         natural.solve(o, f, 1e-60)
+
+
+@pytest.mark.parametrize("side", ["samples", "parameters"])
+@pytest.mark.parametrize(("of_o", "of_f"), [(-60, -60), more(-60, 60), more(60, -40), (60, 60)])
+def test_numbers_near_the_ends_of_the_range_give_the_same_bits(of_o, of_f, side):
+    """S and F were below the range, or above."""
+    o, f = samples(24, 8, "float32")
+
+    def solve(of_o, of_f):
+        given = np.ldexp(o, of_o), np.ldexp(f, of_f), np.float32(4.0**of_o)
+        return natural.solve(*given, side=side)
+
+    assert np.array_equal(solve(of_o, of_f), np.ldexp(solve(0, 0), of_f - of_o))
+
+
+@pytest.mark.parametrize("momentum", [None, 0.5])
+def test_shift_that_is_all_of_the_matrix_divides_f(momentum):
+    """O was nothing beside its root."""
+    o, f = (
+        np.ldexp(part, at) for part, at in zip(samples(24, 8, "float32"), (-60, 100), strict=True)
+    )
+    start = None if momentum is None else np.full(8, momentum, "float32")
+    x = natural.solve(o, f, 2.0**60, momentum=start)
+    _, right = system(o.astype("float64"), f.astype("float64"))
+    assert np.allclose(x, right / 2.0**60 + (momentum or 0), rtol=1e-5, atol=0)
+
+
+def test_x_below_the_range_is_an_outcome():
+    o, f = (np.ldexp(part, -60) for part in samples(24, 8, "float32"))
+    x, info = natural.solve(o, f, 1.0, full_output=True)
+    assert np.isnan(x).all()
+    assert info.status is shardsolve.Status.UNDERFLOW
+    with pytest.raises(shardsolve.LinAlgError, match="below the range"):
+        natural.solve(o, f, 1.0)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_derivatives_are_right_or_refused(number):
+    o, f = samples(12, 4)
+    given = o, f, 0.5, np.full(4, 0.25)
+
+    def weighted(solve):
+        return jax.grad(lambda *all: jnp.sum(solve(*all) * jnp.arange(4.0)), number)
+
+    def plain(o, f, shift, momentum):
+        s, right = system(o, f)
+        return jnp.linalg.solve(s + shift * jnp.eye(4), right + shift * momentum)
+
+    run = weighted(lambda o, f, shift, m: natural.solve(o, f, shift, momentum=m))
+    if number in (0, 2):
+        with pytest.raises(NotImplementedError, match=r"no derivatives by (O|shift),"):
+            run(*given)
+    else:
+        assert np.allclose(run(*given), weighted(plain)(*given), rtol=1e-12)
 
 
 def test_ladder_that_ends_without_an_answer_says_where():

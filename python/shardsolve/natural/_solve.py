@@ -15,6 +15,7 @@ from jax import lax
 from jax.sharding import AbstractMesh, Mesh
 
 from shardsolve import _eigh, _shifted
+from shardsolve._alone import is_subnormal, size_of, times_power
 from shardsolve._calls import compiled
 from shardsolve._check import as_array, how_to_agree
 from shardsolve._cut import Cut, find_cut, inside_shard_map
@@ -27,6 +28,7 @@ _SIDES = ("auto", "samples", "parameters")
 _MODES = ("real", "complex", "holomorphic")
 _SOLVERS = ("cholesky", "smooth_pinv")
 # What a verdict is about, in the order of NaturalInfo.of.
+_OF_ZERO = -10_000  # the exponent of what is 0
 _ABOUT = ("the Gram matrix with the shift: ", "O: ", "f: ", "momentum: ")
 
 
@@ -130,11 +132,14 @@ def solve(
     Returns:
         x, (P,), whole on every device; with full_output (x, NaturalInfo).
 
+        Derivatives of x by f and momentum are there (`grad`, `jvp`), by O, shift and scale not.
+
     Raises:
         LinAlgError: Outside of `jit` and without full_output, if there is no answer; it says why.
             Otherwise x is then NaN.
         MemoryError: Before any work, if the devices are known and have less memory than it takes;
             with figures, and the chunks that would fit.
+        NotImplementedError: If derivatives by O, shift or scale are asked for.
         SolverError: Likewise, for a device that fails.
         TypeError, ValueError: On arguments that do not fit.
     """
@@ -160,6 +165,10 @@ def solve(
         wide=wide.name,
     )
     numbers = _check_numbers(shift, 1 / n if scale is None else scale, solver, wide)
+    o, *numbers = (
+        _constant(name, one)
+        for name, one in zip(("O", "shift", "scale"), (o, *numbers), strict=True)
+    )
     of_x = jnp.finfo(o.dtype).dtype if stacked else o.dtype
     momentum = _check_momentum(momentum, parameters, np.dtype(of_x))
     if inside_shard_map():
@@ -280,15 +289,36 @@ def _check_numbers(shift: Any, scale: Any, solver: str, wide: np.dtype) -> list[
             is_right = number.shape == () and number.dtype.kind in "fiu" and np.isfinite(number)
             may_be_zero = name == "shift" and solver == "smooth_pinv"
             is_right = is_right and (number > 0 or (may_be_zero and number == 0))
-            if is_right and number > 0 and not number.astype(real) > 0:
+            if is_right and number > 0 and number.astype(real) < jnp.finfo(real).tiny:
                 raise ValueError(
-                    f"{name} is {value!r}, which is 0 in {real.name}; pass {accepted} of at least "
-                    f"{jnp.finfo(real).tiny:.1e}"
+                    f"{name} is {value!r}, which is 0 or subnormal in {real.name}; "
+                    f"pass {accepted} of at least {jnp.finfo(real).tiny:.1e}"
                 )
         if not is_right:
             raise ValueError(f"{name} is {value!r}; pass {accepted}")
         found.append(jnp.asarray(value, real))
     return found
+
+
+def _constant(name: str, given: jax.Array) -> jax.Array:
+    """`given`, of which whoever asks for derivatives is told that there are none."""
+    if not isinstance(given, jax.core.Tracer):
+        return given
+
+    @jax.custom_jvp
+    def same(given: jax.Array) -> jax.Array:
+        return given
+
+    @functools.partial(same.defjvp, symbolic_zeros=True)
+    def rule(primals, tangents):
+        if not isinstance(tangents[0], jax.custom_derivatives.SymbolicZero):
+            raise NotImplementedError(
+                f"natural.solve has no derivatives by {name}, only by f and momentum: pass "
+                f"jax.lax.stop_gradient({name}) if it is to count as a constant"
+            )
+        return primals[0], tangents[0]
+
+    return same(given)
 
 
 def _check_momentum(momentum: object, parameters: int, dtype: np.dtype) -> jax.Array | None:
@@ -319,29 +349,62 @@ def _solve(
     if cut is not None:
         o, f = cut.place(o), cut.place(f)
     of_x = jnp.finfo(o.dtype).dtype if plan.stacked else o.dtype
-    a, right = _prepared(o.astype(plan.wide), f.astype(plan.wide), scale, plan)
-    start = None if momentum is None else momentum.astype(a.dtype)
-    if start is not None:
+    wide = o.astype(plan.wide), f.astype(plan.wide)
+    powers = _powers_of(*wide, momentum, shift, scale)
+    a, right = _prepared(*wide, scale, powers, plan)
+    if momentum is not None:
         # what the start leaves: SPRING is a step from there
+        start = _times_power(momentum.astype(a.dtype), powers.a - powers.g)
         right = right - jnp.matmul(a, start, precision=lax.Precision.HIGHEST)
+    scaled_shift = _times_power(shift, -2 * (powers.a + powers.left))
     if plan.samples:
-        z, info = _with_gram(a, right, shift, cut, plan)
-        x = times(jnp.conj(a.T), z, cut)
+        z, info = _with_gram(a, right, scaled_shift, cut, plan)
+        scaled = times(jnp.conj(a.T), z, cut)
     else:
         rows = jnp.conj(a.T)
-        x, info = _with_gram(rows, times(rows, right, cut), shift, cut, plan)
-    if start is not None:
-        x = x + start
-    x = everywhere(x, cut)
+        scaled, info = _with_gram(rows, times(rows, right, cut), scaled_shift, cut, plan)
+    used = _times_power(info.shift, 2 * (powers.a + powers.left))
+    info = dataclasses.replace(info, shift=jnp.where(info.shift == scaled_shift, shift, used))
+    x = _times_power(scaled, powers.g - powers.a - 2 * powers.left)
+    if momentum is not None:
+        x = x + momentum.astype(x.dtype)
+    x = everywhere(x, cut).astype(of_x)
     # Only where x is not finite: it reads all of O.
-    found, of = lax.cond(
+    verdict, of = lax.cond(
         jnp.all(jnp.isfinite(x)),
         lambda: (jnp.zeros(5, jnp.int32), jnp.int32(0)),
-        lambda: _look(o, f, momentum, cut),
+        lambda: _look(*lax.stop_gradient((o, f, momentum)), cut),
     )
-    info = dataclasses.replace(info, verdict=jnp.where(of != 0, found, info.verdict), of=of)
-    failed = info.verdict[0] != Status.OK
-    return jnp.where(failed, jnp.nan, x).astype(of_x), info
+    verdict = jnp.where(of != 0, verdict, _in_range(info.verdict, (o, f, shift, scale), scaled, x))
+    failed = verdict[0] != Status.OK
+    info = dataclasses.replace(info, verdict=verdict, of=of)
+    return jnp.where(failed, jnp.nan, x), info
+
+
+def _in_range(
+    verdict: jax.Array, given: tuple[jax.Array, ...], scaled: jax.Array, x: jax.Array
+) -> jax.Array:
+    """The verdict, or that the range of the dtype does not hold what is given, or x."""
+    nowhere = jnp.array([Status.OVERFLOW, -1, -1, -1, 0], jnp.int32)
+    too_large = ~jnp.all(jnp.isfinite(x))
+    is_lost = jnp.any((jnp.abs(x) < jnp.finfo(x.dtype).tiny) & (scaled != 0))
+    too_small = is_lost & _is_near_the_end(x)
+    for one in given:
+        # Only there: it reads all of O.
+        too_small |= lax.cond(
+            _is_near_the_end(one),
+            lambda one: jnp.any(is_subnormal(one)),
+            lambda _: jnp.zeros((), bool),
+            lax.stop_gradient(one),
+        )
+    left = jnp.where(too_large, nowhere, nowhere.at[0].set(Status.UNDERFLOW))
+    return jnp.where((verdict[0] == Status.OK) & (too_large | too_small), left, verdict)
+
+
+def _is_near_the_end(a: jax.Array) -> jax.Array:
+    """Whether what subnormal numbers lose is more than rounding of the largest one."""
+    real = jnp.finfo(a.dtype)
+    return jnp.max(size_of(a)) < real.tiny / real.eps
 
 
 def _look(
@@ -368,14 +431,59 @@ def _look(
     return words, of
 
 
+class _Powers(NamedTuple):
+    """Exponents of powers of two that A, g and the shift are divided by, as _prepared() has them.
+
+    None of them leaves the range then, nor do products.
+    """
+
+    o: jax.Array  # what O itself has
+    a: jax.Array  # twice that: of the shift, of which `left` is left out
+    g: jax.Array  # with what the momentum makes of A
+    left: jax.Array  # beside so great a shift S is nothing: x is F over the shift
+
+
+def _powers_of(
+    o: jax.Array,
+    f: jax.Array,
+    momentum: jax.Array | None,
+    shift: jax.Array,
+    scale: jax.Array,
+) -> _Powers:
+    def power_of(given: jax.Array) -> jax.Array:
+        size = jnp.max(size_of(lax.stop_gradient(given)))
+        return jnp.where(size > 0, jnp.frexp(size)[1], _OF_ZERO)
+
+    of_o, root = power_of(o), power_of(jnp.sqrt(scale))
+    of_a, of_shift = of_o + root, power_of(jnp.sqrt(shift))
+    left = jnp.maximum(0, of_shift - of_a - jnp.finfo(o.dtype).nmant - 12)
+    of_a = jnp.maximum(of_a, of_shift - left)
+    of_g = power_of(f) + root
+    if momentum is not None:
+        of_g = jnp.maximum(of_g, power_of(momentum) + of_a)
+    return _Powers(of_o, of_a, of_g, left)
+
+
+def _times_power(a: jax.Array, exponent: jax.Array) -> jax.Array:
+    """As `times_power`, where the power itself may be out of range."""
+    limit = jnp.finfo(a.dtype).maxexp - 2
+    for _ in range(4):
+        step = jnp.clip(exponent, -limit, limit)
+        a, exponent = times_power(a, step), exponent - step
+    return a
+
+
 def _prepared(
-    o: jax.Array, f: jax.Array, scale: jax.Array, plan: _Plan
+    o: jax.Array, f: jax.Array, scale: jax.Array, powers: _Powers, plan: _Plan
 ) -> tuple[jax.Array, jax.Array]:
     """A and g of S = A^H A and F = A^H g: centred, scaled, with real rows if they are to be."""
     if plan.center:
         o, f = o - jnp.mean(o, axis=0), f - jnp.mean(f)
     root = jnp.sqrt(scale)
-    o, f = root * o, root * f
+    # Two factors: neither is out of range.
+    half = powers.a // 2
+    o = times_power(root, -half) * o * times_power(jnp.ones_like(root), half - powers.a)
+    f = root * _times_power(f, -powers.g)
     if not plan.stacked:
         return o, f
     # Real and imaginary part of a sample are neighbours, so that they stay on its device.

@@ -177,6 +177,21 @@ SHARDSOLVE_HOST_DEVICE inline double error_estimate_of(const State& state, Statu
   return is_known ? state.norm_inverse * (state.true_norm / state.norm_x) : endless;
 }
 
+/// See Result::residual. `has_x`: x is not 0.
+SHARDSOLVE_HOST_DEVICE inline double residual_of(const State& state, Status status, bool has_x) {
+  if (status == Status::zero_rhs) {
+    return 0.0;
+  }
+  if (status == Status::overflow || status == Status::nonfinite_guess) {
+    return 1.0;  // x = 0
+  }
+  const bool has_begun = state.norm_b > 0;
+  if (status == Status::nonfinite_rhs || (!has_begun && has_x)) {
+    return endless;  // nobody has looked at the guess
+  }
+  return has_begun ? state.true_norm / state.norm_b : state.true_norm;
+}
+
 /// `status`: the state's, or overflow. `has_x`: x is not 0.
 SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const State& state,
                                                Status status, std::int64_t row, bool has_x) {
@@ -188,10 +203,7 @@ SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const Sta
   report.iterations = state.iteration;
   report.matvecs = state.matvecs;
   report.restarts = state.restarts;
-  report.residual = status == Status::zero_rhs   ? 0.0
-                    : status == Status::overflow ? 1.0      // x = 0
-                    : !has_begun && has_x        ? endless  // nobody has looked at the guess
-                                                 : state.true_norm / scale;
+  report.residual = residual_of(state, status, has_x);
   report.tolerance = has_begun ? state.tolerance / scale : problem.rtol;
   report.margin = has_begun ? margin_of(problem, state, is_converged) : endless;
   report.is_marginal = report.margin < 2.0 ? 1 : 0;
