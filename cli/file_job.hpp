@@ -91,7 +91,7 @@ void run_on_files(Workplace& workplace, const Inputs& inputs, const SlabLayout& 
   const auto trace = open_trace(workplace);
 
   const auto matrix = load_matrix<T>(workplace, inputs.a, layout);
-  Operands<T> operands{matrix.data, std::nullopt, std::nullopt, !inputs.a.fortran_order()};
+  Operands<T> operands{matrix.data, std::nullopt, std::nullopt, inputs.a.is_adjoint()};
   report.read_seconds = matrix.seconds;
   if (inputs.b) {
     const auto sides = load_right_hand_sides<T>(workplace, *inputs.b, layout);

@@ -150,7 +150,7 @@ Loaded<RightHandSides<T>> load_right_hand_sides(Workplace& workplace, const Inpu
 
 std::optional<Location> location_in_file(const Outcome& outcome, const Input& a) {
   const std::optional<Location>& location = outcome.location;
-  if (!location || location->what != Located::matrix_entry || a.fortran_order()) {
+  if (!location || location->what != Located::matrix_entry || !a.is_adjoint()) {
     return location;
   }
   return Location::in_matrix(location->column, location->row);

@@ -28,6 +28,8 @@ struct Input {
   Dtype dtype() const { return reader->header().dtype; }
   const std::vector<std::int64_t>& shape() const { return reader->header().shape; }
   bool fortran_order() const { return reader->header().fortran_order; }
+  /// Whether load_matrix() gives A^H: lines of the file are rows of A.
+  bool is_adjoint() const { return !io::npy_lines(reader->header(), reader->path()).are_columns; }
 };
 
 /// Throws Error(io) if the file cannot be read, Error(invalid_argument) if it is no square matrix.

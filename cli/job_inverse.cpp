@@ -80,6 +80,9 @@ struct InverseJob {
     report.outcome = workplace.options().assume == Assume::general
                          ? invert_general(workplace, operands)
                          : invert(workplace, operands.a);
+    if (report.outcome.ok() && report.outcome.rcond < 2.0 * unit_roundoff<T>) {
+      report.outcome.status = Status::nearly_singular;
+    }
     report.error_estimate = bound_of_error(report.outcome, report.dtype);
   }
 

@@ -1,6 +1,8 @@
 /// The four element types that shardsolve computes with.
 #pragma once
 
+#include <shardsolve/export.hpp>
+
 #include <complex>
 #include <cstdint>
 #include <limits>
@@ -12,6 +14,7 @@ namespace shardsolve {
 enum class Dtype : std::uint8_t { float32, float64, complex64, complex128 };
 
 namespace detail {
+[[noreturn]] SHARDSOLVE_EXPORT void throw_bad_dtype(int dtype);
 template <class T>
 struct DtypeOf;
 template <>
@@ -69,7 +72,7 @@ constexpr std::string_view name(Dtype dtype) {
   return "unknown";
 }
 
-/// Bytes of one element.
+/// Bytes of one element. Throws Error(invalid_argument) on what is no Dtype.
 constexpr std::int64_t element_size(Dtype dtype) {
   switch (dtype) {
     case Dtype::float32:
@@ -80,7 +83,7 @@ constexpr std::int64_t element_size(Dtype dtype) {
     case Dtype::complex128:
       return 16;
   }
-  return 0;
+  detail::throw_bad_dtype(static_cast<int>(dtype));
 }
 
 }  // namespace shardsolve

@@ -144,7 +144,7 @@ class SHARDSOLVE_EXPORT Operator {
 
   /// Inside shardsolve only: made on each rank when a solve begins.
   using Make = std::function<std::unique_ptr<LinearOperator<T>>(mesh::Rank&, const SlabLayout&)>;
-  explicit Operator(Make make) : make_(std::move(make)) {}
+  explicit Operator(Make make);
   const Make& make() const { return make_; }
 
  private:
@@ -244,9 +244,10 @@ struct Result {
   double condition = 0.0;
   /// An estimate of ||x - A^-1 b||_2 / ||x||_2: `residual` may be small and this be near 1, where A
   /// is ill-conditioned. It is ||A^-1|| ||b - A x|| / ||x||, with ||A^-1|| from below, of what the
-  /// solve has seen; costs nothing. No bound: usually within a factor of 10 of the error with cg,
-  /// bicgstab and a good preconditioner, and up to some hundred times too small with minres, and
-  /// with fgmres without one. Infinity if it is not known.
+  /// solve has seen; costs nothing. No bound: where the solve has met the small eigenvalues,
+  /// usually within a factor of 10 of the error with cg, bicgstab and a good preconditioner, and up
+  /// to some hundred times too small with minres, and with fgmres without one; of eigenvalues that
+  /// the residual asked for leaves out it knows nothing. Infinity if it is not known.
   double error_estimate = std::numeric_limits<double>::infinity();
   /// One sentence: numbers, the iteration, what to do. Of a solve that converged: how.
   std::string message;

@@ -93,6 +93,7 @@ class SHARDSOLVE_EXPORT Mesh {
   /// its own, or not what `path` needs; Error(invalid_argument) if `devices` is too short.
   static Mesh mpi_cuda(const GpuProcesses& processes = {});
 
+  /// What is left of the other one throws Error(invalid_argument) in every call.
   Mesh(Mesh&&) noexcept;
   Mesh& operator=(Mesh&&) noexcept;
   ~Mesh();
@@ -122,7 +123,7 @@ class SHARDSOLVE_EXPORT Mesh {
 
   /// Inside shardsolve only: ranks that were set up in another way, and what the algorithms need.
   explicit Mesh(std::shared_ptr<mesh::MeshState> state);
-  mesh::MeshState& state() const { return *state_; }
+  mesh::MeshState& state() const;
 
  private:
   std::shared_ptr<mesh::MeshState> state_;

@@ -13,6 +13,17 @@
 
 namespace shardsolve {
 
+namespace detail {
+template <Scalar T>
+MatrixView<T> part(const std::vector<MatrixView<T>>& parts, std::int64_t rank) {
+  const auto ranks = static_cast<std::int64_t>(parts.size());
+  if (rank < 0 || rank >= ranks) {
+    throw_bad_rank(rank, ranks);
+  }
+  return parts[static_cast<std::size_t>(rank)];
+}
+}  // namespace detail
+
 /// An n x n matrix as slabs of whole columns, column-major: slab r has n rows and layout.width(r)
 /// columns. Either owns its memory or adopts the caller's, which then outlives it. Copies share the
 /// memory. On a mesh of several processes each has the slab of its own rank, and empty views
@@ -31,7 +42,7 @@ class SHARDSOLVE_EXPORT ShardedMatrix {
   ShardedMatrix(SlabLayout layout, MatrixView<T> whole);
 
   const SlabLayout& layout() const { return layout_; }
-  MatrixView<T> slab(std::int64_t rank) const { return slabs_.at(static_cast<std::size_t>(rank)); }
+  MatrixView<T> slab(std::int64_t rank) const { return detail::part(slabs_, rank); }
   Memory memory() const { return memory_; }
 
  private:
@@ -53,9 +64,7 @@ class SHARDSOLVE_EXPORT RightHandSides {
 
   const SlabLayout& layout() const { return layout_; }
   std::int64_t columns() const { return columns_; }
-  MatrixView<T> block(std::int64_t rank) const {
-    return blocks_.at(static_cast<std::size_t>(rank));
-  }
+  MatrixView<T> block(std::int64_t rank) const { return detail::part(blocks_, rank); }
   Memory memory() const { return memory_; }
 
  private:

@@ -9,6 +9,10 @@
 
 namespace shardsolve {
 
+namespace detail {
+[[noreturn]] SHARDSOLVE_EXPORT void throw_bad_rank(std::int64_t rank, std::int64_t ranks);
+}  // namespace detail
+
 /// One run of consecutive rows inside one rank's segment.
 struct RowRun {
   std::int64_t rank = 0;    ///< whose segment the rows lie in
@@ -24,7 +28,8 @@ struct RowRun {
 /// P A P^T for a known permutation P, with cyclic (balanced) ownership and no data moved.
 ///
 /// The rows are cut at the same places: a rank's segment is the rows with the indices of its
-/// columns. Pure functions of (boundaries, tile); no devices involved.
+/// columns. Pure functions of (boundaries, tile); no devices involved. Ranks and steps that are not
+/// there throw Error(invalid_argument).
 class SHARDSOLVE_EXPORT SlabLayout {
  public:
   /// Largest n, and most right-hand sides: 64 bits can then count all bytes of a call.

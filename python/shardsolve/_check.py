@@ -274,3 +274,11 @@ def refuse_for_factor(maker: str = "cho_factor", **options: object) -> None:
             f"{' and '.join(given)} cannot be used with a Factor, which is made already: pass "
             f"that to {maker}, or leave it out"
         )
+
+
+def number_or_nan(value: object) -> float:
+    """What compares as a number; NaN, which no comparison holds of, of what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")

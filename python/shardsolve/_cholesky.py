@@ -232,8 +232,9 @@ def inv(
 
     Of a Hermitian positive definite matrix (assume_a="pos", the default) Hermitian to the last bit,
     and the backward error is that of a probe vector. Of any square matrix (assume_a="gen", or a
-    LuFactor) as accurate as LAPACK's: it is the product x a that is the identity up to rounding,
-    and the backward error is its worst row's, as vectors of random signs see it; where elimination
+    LuFactor) as accurate as LAPACK's: it is the product x a that is the identity up to rounding
+    (on one device, where XLA's routines do the work, a x), and the backward error is the worst
+    row's (column's) of that, as vectors of random signs see it; where elimination
     grows too large for that, x is solved for, row by row, and refined. With overwrite_a, or of a
     factor that has overwritten its matrix, there is then no x (INACCURATE).
     info.rcond is exact, also where the inverse has few digits: below eps it need have none.

@@ -137,7 +137,8 @@ class KrylovInfo:
         """An estimate of ||x - A^-1 b|| / ||x||; infinity if not known.
 
         The residual may be small and this be near 1, where A is ill-conditioned. It rests on the
-        directions that the solve has taken: usually within a factor of 10, and no bound.
+        directions that the solve has taken: usually within a factor of 10 if small eigenvalues are
+        among them, and no bound.
         """
         return self.figures[..., 4]
 

@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from shardsolve import _calls, _words
 from shardsolve._alone import lift, lifted, size_of, times_power
 from shardsolve._calls import AxisName, compiled
-from shardsolve._check import check_any_matrix, check_right_hand_side
+from shardsolve._check import check_any_matrix, check_right_hand_side, number_or_nan
 from shardsolve._cut import Cut, find_cut
 from shardsolve._products import (
     adjoint,
@@ -28,7 +28,7 @@ from shardsolve._products import (
     over_triangle,
     rows_in,
 )
-from shardsolve._records import EighInfo, Info, raise_if_failed
+from shardsolve._records import EighInfo, Info, Status, raise_if_failed
 from shardsolve._words import accepts
 
 Arrays = tuple[jax.Array, ...]
@@ -174,7 +174,8 @@ def lstsq(
         full_output: Whether to return (x, resid, rank, s, info) and never raise.
 
     Returns:
-        x (n,) or (n, k); resid (k,), the sums of squares of b - a x, whatever the rank; the rank;
+        x (n,) or (n, k); resid (k,), the sums of squares of b - a x, whatever the rank; the rank,
+        -1 where there is none, inside of `jit`;
         and the singular values (min(m, n),), descending. Derivatives are those at full rank, and
         NaN where the rank is less.
 
@@ -183,7 +184,8 @@ def lstsq(
     """
     which = _Which(_SHORTEST, _checked_rcond(rcond))
     found, shape = _found(a, b, None, mesh, axis_name, which)
-    results = found.x.reshape(shape), found.residuals, found.rank, found.values
+    rank = jnp.where(found.verdict[..., 0] == Status.OK, found.rank, -1)
+    results = found.x.reshape(shape), found.residuals, rank, found.values
     if full_output:
         return *results, _info(found)
     raise_if_failed(found.verdict)
@@ -265,7 +267,7 @@ def _checked_rcond(rcond: object) -> float:
         return _UNSET
     if isinstance(rcond, jax.core.Tracer):
         raise TypeError("rcond is traced; pass a number that is known before JAX traces")
-    if not 0 < float(rcond) < 1:
+    if not 0 < number_or_nan(rcond) < 1:
         raise ValueError(
             f"rcond is {rcond!r}; pass a number between 0 and 1, or None for eps max(m, n), as in "
             "NumPy (whose rcond=-1, eps, is rcond=jnp.finfo(a.dtype).eps)"
@@ -285,8 +287,8 @@ def _found(
     a = check_any_matrix(a)
     b = check_right_hand_side(a.shape, a.dtype, b)
     real = jnp.finfo(a.dtype).dtype
-    is_known = eps is not None and not isinstance(eps, jax.core.Tracer)
-    if is_known and (jnp.iscomplexobj(eps) or not 0 < float(eps) < math.inf):
+    is_known = which.wanted == _DAMPED and not isinstance(eps, jax.core.Tracer)
+    if is_known and (jnp.iscomplexobj(eps) or not 0 < number_or_nan(eps) < math.inf):
         raise ValueError(f"eps is {eps!r}; pass a positive number")
     cut = find_cut(a, mesh, axis_name, b, square=False)
     found = _solve(a, b, jnp.asarray(1 if eps is None else eps, real), cut, which)
@@ -450,6 +452,13 @@ def _normal_solve(t: jax.Array, v: jax.Array) -> jax.Array:
     return solve_triangular(t, solve_triangular(t, v, trans="C"))
 
 
+def _power_to_one(t: jax.Array) -> jax.Array:
+    """The exponent of a power of two that brings the largest number of t to 1: squares fit then."""
+    largest = jnp.max(size_of(lax.stop_gradient(t)))
+    usable = (largest > 0) & jnp.isfinite(largest)
+    return jnp.where(usable, -jnp.frexp(jnp.where(usable, largest, 1))[1], 0)
+
+
 def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Which) -> Arrays:
     """For m >= n: dx = a^+ (db - da x) + (a^H a)^-1 da^H r, r = b - a x; with eps likewise."""
     (a, b, eps), (da, db, deps) = primals, tangents
@@ -459,11 +468,15 @@ def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
     moved = db - along_rows(da, x, cut)
     if which.wanted == _DAMPED:
         t = _damped(r, eps)
-        dx = _normal_solve(t, down_rows(da, residual, cut) + down_rows(a, moved, cut) - deps * x)
+        up = _power_to_one(t)
+        right = down_rows(da, times_power(residual, up), cut)
+        right += down_rows(a, times_power(moved, up), cut) - deps * times_power(x, up)
+        dx = times_power(_normal_solve(times_power(t, up), right), up)
     else:
-        dx = solve_triangular(r, down_rows(q, moved, cut)) + _normal_solve(
-            r, down_rows(da, residual, cut)
-        )
+        up = _power_to_one(r)
+        right = down_rows(da, times_power(residual, up), cut)
+        dx = solve_triangular(r, down_rows(q, moved, cut))
+        dx += times_power(_normal_solve(times_power(r, up), right), up)
     return (
         dx,
         _change_of_residuals(residual, moved, cut),

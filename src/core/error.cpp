@@ -1,5 +1,7 @@
+#include <shardsolve/dtype.hpp>
 #include <shardsolve/error.hpp>
 #include <shardsolve/matrix_view.hpp>
+#include <shardsolve/slab_layout.hpp>
 
 #include <fmt/format.h>
 
@@ -31,6 +33,17 @@ Error::Error(ErrorKind kind, const std::string& message)
     : std::runtime_error(message), kind_(kind) {}
 
 namespace detail {
+
+void throw_bad_rank(std::int64_t rank, std::int64_t ranks) {
+  throw Error(ErrorKind::invalid_argument,
+              fmt::format("rank {} asked for; there are {}, numbered from 0", rank, ranks));
+}
+
+void throw_bad_dtype(int dtype) {
+  throw Error(ErrorKind::invalid_argument,
+              fmt::format("{} is no value of Dtype: float32, float64, complex64 and complex128 are",
+                          dtype));
+}
 
 void throw_bad_view(std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   throw Error(ErrorKind::invalid_argument,

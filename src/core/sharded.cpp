@@ -39,6 +39,15 @@ bool is_elsewhere(const MatrixView<T>& view) {
   return view.data() == nullptr && view.rows() == 0 && view.columns() == 0;
 }
 
+template <Scalar T>
+void require_memory(const MatrixView<T>& view, const char* what) {
+  if (view.data() == nullptr && !view.empty()) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("{} of {} x {} given without memory: the pointer is null", what,
+                            view.rows(), view.columns()));
+  }
+}
+
 /// Columns of the right-hand sides of which these are the blocks.
 template <Scalar T>
 std::int64_t columns_of(const std::vector<MatrixView<T>>& blocks) {
@@ -65,6 +74,8 @@ void fit_shapes(std::vector<MatrixView<T>>& views, const SlabLayout& layout, con
       throw Error(ErrorKind::invalid_argument,
                   fmt::format("{} of rank {} is {} x {}; the layout needs {} x {}", what, rank,
                               view.rows(), view.columns(), rows, columns));
+    } else {
+      require_memory(view, what);
     }
   }
 }
@@ -107,6 +118,7 @@ ShardedMatrix<T>::ShardedMatrix(SlabLayout layout, MatrixView<T> whole)
                 fmt::format("a matrix of {} x {} given for a layout of {} x {}", whole.rows(),
                             whole.columns(), layout_.size(), layout_.size()));
   }
+  require_memory(whole, "a matrix");
   for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
     slabs_.push_back(whole.columns_from(layout_.segment(rank).begin.value(), layout_.width(rank)));
   }
@@ -143,6 +155,7 @@ RightHandSides<T>::RightHandSides(const SlabLayout& layout, MatrixView<T> whole)
                 fmt::format("right-hand sides of {} rows given; the matrix has {}", whole.rows(),
                             layout_.size()));
   }
+  require_memory(whole, "right-hand sides");
   for (std::int64_t rank = 0; rank < layout_.ranks(); ++rank) {
     blocks_.push_back(
         whole.block(layout_.segment(rank).begin.value(), 0, layout_.width(rank), columns_));

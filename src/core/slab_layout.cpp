@@ -63,8 +63,11 @@ SlabLayout::SlabLayout(std::vector<std::int64_t> boundaries, std::int64_t tile)
 }
 
 GlobalRange SlabLayout::segment(std::int64_t rank) const {
+  if (rank < 0 || rank >= ranks()) {
+    detail::throw_bad_rank(rank, ranks());
+  }
   const auto r = static_cast<std::size_t>(rank);
-  return {GlobalIndex(boundaries_.at(r)), GlobalIndex(boundaries_.at(r + 1))};
+  return {GlobalIndex(boundaries_[r]), GlobalIndex(boundaries_[r + 1])};
 }
 
 std::int64_t SlabLayout::max_width() const {
@@ -82,7 +85,11 @@ std::int64_t SlabLayout::owner(GlobalIndex column) const {
 }
 
 const SlabLayout::Block& SlabLayout::block(Step step) const {
-  return blocks_.at(static_cast<std::size_t>(step.value()));
+  if (step.value() < 0 || step.value() >= steps()) {
+    reject(
+        fmt::format("step {} asked for; the layout has steps 0 to {}", step.value(), steps() - 1));
+  }
+  return blocks_[static_cast<std::size_t>(step.value())];
 }
 
 LocalRange SlabLayout::columns(Step step) const {

@@ -7,6 +7,8 @@
 
 #include <shardsolve/error.hpp>
 
+#include <fmt/format.h>
+
 namespace shardsolve {
 
 template <Scalar T>
@@ -15,6 +17,12 @@ Outcome solve(Mesh& mesh, ShardedMatrix<T> a, RightHandSides<T> b, const RunOpti
   if (!(a.layout() == b.layout())) {
     throw Error(ErrorKind::invalid_argument,
                 "matrix and right-hand sides lie on different layouts: use the matrix's for both");
+  }
+  if (rcond != Rcond::estimated && rcond != Rcond::left_out) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("rcond = {} is no value of Rcond: pass Rcond::estimated or "
+                            "Rcond::left_out",
+                            static_cast<int>(rcond)));
   }
   switch (assume) {
     case Assume::positive_definite:

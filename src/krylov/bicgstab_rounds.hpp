@@ -19,6 +19,8 @@ inline MethodTable rounds() {
           .then({act_next_direction, UpdateKind::add_scaled, p, v, 0, minus_omega})
           .then({act_next_direction, UpdateKind::scale_add, p, vector_r, 0, of_beta})
           .then({act_load_x, UpdateKind::copy, y, vector_x})
+          .then({act_round_x, UpdateKind::scale, y, y, 0, of_round_x})
+          .then({act_round_x, UpdateKind::scale, y, y, 0, of_rounded_x})
           .then({act_load_ones, UpdateKind::ones, y});
   // A has M p before that is scaled, so its product is scaled for both.
   constexpr Unless no_m = Unless::skip_preconditioner;

@@ -26,6 +26,8 @@ inline MethodTable rounds() {
           .then({act_take_kept, UpdateKind::copy, p, kept})
           .then({act_keep_direction, UpdateKind::copy, kept, p})
           .then({act_load_x, UpdateKind::copy, p, vector_x})
+          .then({act_round_x, UpdateKind::scale, p, p, 0, of_round_x})
+          .then({act_round_x, UpdateKind::scale, p, p, 0, of_rounded_x})
           .then({act_load_ones, UpdateKind::ones, p})
           .usually(act_always | act_collect | act_next_direction, true);
   const Program curvature = Program{.name = "curvature"}

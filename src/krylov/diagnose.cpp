@@ -3,11 +3,13 @@
 #include "core/each_dtype.hpp"
 #include "krylov/diagnosis_words.hpp"
 #include "krylov/lanczos.hpp"
+#include "krylov/linear_operator.hpp"
 #include "krylov/matrix_figures.hpp"
 #include "krylov/probe_products.hpp"
 #include "krylov/spelling.hpp"
 #include "krylov/trials.hpp"
 #include "mesh/mesh_state.hpp"
+#include "runtime/krylov_kernels.hpp"
 #include "sparse/csr_checks.hpp"
 
 #include <shardsolve/diagnose.hpp>
@@ -19,6 +21,7 @@
 #include <cmath>
 #include <complex>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -174,6 +177,32 @@ void note_singular(Diagnosis& diagnosis) {
   }
 }
 
+/// One rank's share of -A.
+template <Scalar T>
+class Negative final : public LinearOperator<T> {
+ public:
+  Negative(std::unique_ptr<LinearOperator<T>> a, std::int64_t rows)
+      : a_(std::move(a)), rows_(rows) {}
+
+  void apply(mesh::Rank& rank, runtime::Queue& queue, const T* x, T* y,
+             const std::int32_t* skip) override {
+    a_->apply(rank, queue, x, y, skip);
+    rank.kernels<runtime::KrylovKernels<T>>().combine(queue, RealOf<T>{0}, {x, rows_, 1},
+                                                      RealOf<T>{-1}, {y, rows_, 1}, skip);
+  }
+
+ private:
+  std::unique_ptr<LinearOperator<T>> a_;
+  std::int64_t rows_;
+};
+
+template <Scalar T>
+Operator<T> negative(const Operator<T>& a) {
+  return Operator<T>([make = a.make()](mesh::Rank& rank, const SlabLayout& layout) {
+    return std::make_unique<Negative<T>>(make(rank, layout), layout.width(rank.index()));
+  });
+}
+
 /// Before they are made with another b.
 void forget_trials(Diagnosis& diagnosis) {
   diagnosis.trials.clear();
@@ -247,8 +276,9 @@ Diagnosis diagnose(Mesh& mesh, const CsrMatrix<T>& a, const DiagnoseOptions& opt
   const MatrixFigures& figures = *diagnosis.figures;
   const bool is_solvable = a.rows > 0 && !figures.nonfinite && figures.empty_rows.count == 0 &&
                            figures.empty_columns.count == 0;
+  diagnosis.is_hermitian =
+      !figures.nonfinite && figures.asymmetry_without_identity_rows <= 1e4 * unit_roundoff<T>;
   if (is_solvable) {
-    diagnosis.is_hermitian = figures.asymmetry_without_identity_rows <= 1e4 * unit_roundoff<T>;
     const bool is_to_be_cleared = diagnosis.is_hermitian && figures.identity_rows.count > 0;
     const CsrMatrix<T> looked_at = is_to_be_cleared ? without_identity_columns(a) : a;
     if (diagnosis.is_hermitian) {
@@ -324,10 +354,15 @@ Diagnosis diagnose(Mesh& mesh, const Operator<T>& a, const SlabLayout& layout,
     // cg says by its status whether A is Hermitian and positive definite.
     const Trial probe = trials.run(candidates.front(), Method::cg, options.lanczos_steps);
     diagnosis.is_hermitian = probe.status != Status::nonsymmetric_operator;
-    diagnosis.definiteness = !diagnosis.is_hermitian ? Definiteness::unknown
-                             : probe.status == Status::indefinite_operator
-                                 ? Definiteness::indefinite
-                                 : Definiteness::positive;
+    if (diagnosis.is_hermitian && probe.status != Status::indefinite_operator) {
+      diagnosis.definiteness = Definiteness::positive;
+    } else if (diagnosis.is_hermitian) {
+      Trials<T> of_negative(mesh, negative(a), layout, 1.0, rtol, run);
+      const Trial other = of_negative.run(candidates.front(), Method::cg, options.lanczos_steps);
+      diagnosis.definiteness = other.status == Status::indefinite_operator
+                                   ? Definiteness::indefinite
+                                   : Definiteness::negative;
+    }
     if (diagnosis.is_singular || probe.status == Status::singular_operator) {
       note_singular(diagnosis);
     }

@@ -22,6 +22,8 @@ inline MethodTable rounds() {
           .then({act_next_direction, UpdateKind::scale, v, q, 0, 0})
           .then({act_iterate, UpdateKind::copy, this_v, v})
           .then({act_load_x, UpdateKind::copy, z, vector_x})
+          .then({act_round_x, UpdateKind::scale, z, z, 0, of_round_x})
+          .then({act_round_x, UpdateKind::scale, z, z, 0, of_rounded_x})
           .then({act_load_ones, UpdateKind::ones, z});
   const Program keep_z =
       Program{.name = "keep z"}

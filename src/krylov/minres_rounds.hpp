@@ -40,6 +40,8 @@ inline MethodTable rounds() {
           .then({act_keep_direction, UpdateKind::copy, z, kept})
           .then({act_new_direction | act_next_direction, UpdateKind::copy, kept, z})
           .then({act_load_x, UpdateKind::copy, z, vector_x})
+          .then({act_round_x, UpdateKind::scale, z, z, 0, of_round_x})
+          .then({act_round_x, UpdateKind::scale, z, z, 0, of_rounded_x})
           .then({act_load_ones, UpdateKind::ones, z});
   const Program product = Program{.name = "product"}
                               .then({act_scale_a, UpdateKind::scale, q, q, 0, of_scale_a})

@@ -3,9 +3,11 @@
 #include "krylov/operators.hpp"
 
 #include "core/each_dtype.hpp"
+#include "krylov/callers_function.hpp"
 #include "krylov/linear_operator.hpp"
 #include "krylov/spelling.hpp"
 #include "krylov/whole_vector.hpp"
+#include "mesh/inside_call.hpp"
 #include "runtime/host/host_queue.hpp"
 #include "runtime/krylov_kernels.hpp"
 #include "sparse/csr_checks.hpp"
@@ -18,9 +20,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,8 +39,9 @@ class CallableOperator final : public LinearOperator<T> {
              const std::int32_t* skip) override {
     const T* const all = whole_.gather(rank, queue, x);
     static_cast<runtime::host::HostQueue&>(queue).launch(
-        {.name = "callable"}, [rows = rows_, segment = segment_, all, y, skip] {
+        {.name = "callable"}, [&rank, rows = rows_, segment = segment_, all, y, skip] {
           if (*skip == 0) {
+            const mesh::InsideCall inside(rank);
             rows(all, segment, y);
           }
         });
@@ -134,27 +135,17 @@ std::vector<T> diagonal_to_divide_by(const CsrMatrix<T>& a, const char* use) {
 }
 
 template <Scalar T>
-Operator<T> Operator<T>::callable(RowsOfProduct<T> rows) {
-  if (!rows) {
+Operator<T>::Operator(Make make) : make_(std::move(make)) {
+  if (!make_) {
     throw Error(ErrorKind::invalid_argument,
-                "Operator::callable was given an empty function; give one that writes rows of A x");
+                "an operator was given an empty function; take Operator::callable or another of "
+                "its makers");
   }
-  rows = [given = std::move(rows)](const T* x, GlobalRange range, T* y) {
-    try {
-      given(x, range, y);
-    } catch (const Error&) {
-      throw;
-    } catch (const std::bad_alloc&) {
-      throw;
-    } catch (const std::exception& error) {
-      throw Error(
-          ErrorKind::invalid_argument,
-          fmt::format("the function that an operator was made of has thrown: {}", error.what()));
-    } catch (...) {
-      throw Error(ErrorKind::invalid_argument,
-                  "the function that an operator was made of has thrown what is no exception");
-    }
-  };
+}
+
+template <Scalar T>
+Operator<T> Operator<T>::callable(RowsOfProduct<T> rows) {
+  rows = callers_function(std::move(rows), "Operator::callable", "writes rows of A x");
   return Operator(
       [rows = std::move(rows)](mesh::Rank& rank,
                                const SlabLayout& layout) -> std::unique_ptr<LinearOperator<T>> {
@@ -221,6 +212,7 @@ Operator<T> Operator<T>::jacobi(const CsrMatrix<T>& a) {
   template std::unique_ptr<LinearOperator<T>> make_identity(std::int64_t rows);    \
   template std::unique_ptr<LinearOperator<T>> make_jacobi(MatrixView<const T>);    \
   template std::vector<T> diagonal_to_divide_by(const CsrMatrix<T>&, const char*); \
+  template Operator<T>::Operator(Make);                                            \
   template Operator<T> Operator<T>::callable(RowsOfProduct<T>);                    \
   template Operator<T> Operator<T>::sparse(const SparseMatrix<T>&);                \
   template Operator<T> Operator<T>::jacobi(const RightHandSides<T>&);              \

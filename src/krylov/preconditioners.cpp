@@ -3,6 +3,7 @@
 #include "core/each_dtype.hpp"
 #include "krylov/band_factor.hpp"
 #include "krylov/block_tables.hpp"
+#include "krylov/callers_function.hpp"
 #include "krylov/chebyshev.hpp"
 #include "krylov/incomplete_factor.hpp"
 #include "krylov/linear_operator.hpp"
@@ -189,6 +190,7 @@ void require_diagonal(const CsrMatrix<T>& a, const char* name, bool is_positive)
 template <Scalar T>
 Operator<T> Operator<T>::block_jacobi(std::vector<std::int64_t> blocks, FillBlock<T> fill) {
   require_blocks(blocks);
+  fill = callers_function(std::move(fill), "Operator::block_jacobi", "writes a block");
   return Operator(
       make_blocks<T>("block_jacobi", true, std::move(blocks),
                      [fill = std::move(fill)](GlobalRange rows, BlockTables<T>& tables) {

@@ -11,7 +11,7 @@
 namespace shardsolve::krylov {
 
 template <Scalar T>
-Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& problem,
+Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& problem, int exponent,
                   LinearOperator<T>& a, LinearOperator<T>& m)
     : rank_(rank),
       kernels_(rank.kernels<runtime::KrylovKernels<T>>()),
@@ -28,7 +28,7 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
     flag_arrived_.push_back(&rank.event());
   }
   State first;
-  begin(problem_, first, 0, problem_.guess_exponent);
+  begin(problem_, first, exponent, problem_.guess_exponent);
   memory_.state = rank.workspace<State>(1, 1).data();
   State* const on_host = rank.host_workspace<State>(1);
   *on_host = first;

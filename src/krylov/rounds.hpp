@@ -19,9 +19,9 @@ namespace shardsolve::krylov {
 template <Scalar T>
 class Rounds final : private OtherStages {
  public:
-  /// With all vectors of the method, which are 0.
-  Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& problem, LinearOperator<T>& a,
-         LinearOperator<T>& m);
+  /// With all vectors of the method, which are 0. `exponent`: b will be worked on times 2^that.
+  Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& problem, int exponent,
+         LinearOperator<T>& a, LinearOperator<T>& m);
   Rounds(const Rounds&) = delete;
   Rounds& operator=(const Rounds&) = delete;
 

@@ -65,31 +65,39 @@ Mesh::~Mesh() {
   }
 }
 
-std::int64_t Mesh::ranks() const { return state_->ranks(); }
+mesh::MeshState& Mesh::state() const {
+  if (!state_) {
+    throw Error(ErrorKind::invalid_argument,
+                "this Mesh has been moved from and has no ranks: use the one that it was moved to");
+  }
+  return *state_;
+}
 
-bool Mesh::is_here(std::int64_t rank) const { return state_->is_here(rank); }
+std::int64_t Mesh::ranks() const { return state().ranks(); }
 
-Memory Mesh::memory() const { return state_->backend().memory(); }
+bool Mesh::is_here(std::int64_t rank) const { return state().is_here(rank); }
+
+Memory Mesh::memory() const { return state().backend().memory(); }
 
 std::int64_t Mesh::default_tile(std::int64_t n, Dtype dtype, Routine routine) const {
   const TileEntry* entry = tile_entry(n, dtype, routine);
-  return entry != nullptr ? entry->tile : state_->backend().default_tile(n, dtype, routine);
+  return entry != nullptr ? entry->tile : state().backend().default_tile(n, dtype, routine);
 }
 
-void Mesh::use_tile_table(TileTable table) { state_->tiles = std::move(table); }
+void Mesh::use_tile_table(TileTable table) { state().tiles = std::move(table); }
 
-const TileTable& Mesh::tile_table() const { return state_->tiles; }
+const TileTable& Mesh::tile_table() const { return state().tiles; }
 
 const TileEntry* Mesh::tile_entry(std::int64_t n, Dtype dtype, Routine routine) const {
-  return state_->tiles.entries().empty()
+  return state().tiles.entries().empty()
              ? nullptr
-             : state_->tiles.entry_for(device_kind(), dtype, ranks(), n, routine);
+             : state().tiles.entry_for(device_kind(), dtype, ranks(), n, routine);
 }
 
-std::string Mesh::device_kind() const { return state_->backend().device_kind(); }
+std::string Mesh::device_kind() const { return state().backend().device_kind(); }
 
 std::int64_t Mesh::available_memory() const {
-  return state_->available_memory(std::numeric_limits<std::int64_t>::max());
+  return state().available_memory(std::numeric_limits<std::int64_t>::max());
 }
 
 }  // namespace shardsolve

@@ -2,6 +2,7 @@
 
 #include "core/floating_point.hpp"
 #include "core/threads.hpp"
+#include "mesh/inside_call.hpp"
 
 #include <shardsolve/error.hpp>
 #include <shardsolve/trace.hpp>
@@ -180,6 +181,7 @@ void MeshState::take_part(std::unique_lock<std::mutex>& lock, RankThread& rank_t
   attempt([&] {
     rank_thread.rank->adopt_thread();
     rank_thread.rank->begin_call(call->options);
+    const InsideCall inside(*rank_thread.rank);
     call->program(*rank_thread.rank);
   });
   for (const auto& queue : rank_thread.rank->queues()) {
@@ -421,7 +423,18 @@ void MeshState::require_whole() const {
   }
 }
 
+void MeshState::require_outside() const {
+  for (const auto& rank_thread : rank_threads_) {
+    if (InsideCall::rank() == rank_thread->rank.get()) {
+      throw Error(ErrorKind::invalid_argument,
+                  "a function that was given to a call on a mesh has made a call on the same mesh, "
+                  "which would wait for itself: use another one there, such as Mesh::serial()");
+    }
+  }
+}
+
 CallCost MeshState::run(const RunOptions& options, RankProgram program) {
+  require_outside();
   const std::lock_guard one_at_a_time(call_);
   const auto others = backend_->keep_others_away();
   std::unique_lock lock(mutex_);

@@ -62,7 +62,8 @@ class MeshState {
   /// After a call: waits for ranks of this process that were given up, as they may still be using
   /// memory of the caller. False if one has not come back when `patience` is over.
   bool await_ranks(std::chrono::steady_clock::duration patience);
-  /// Runs `program` on every rank and returns when all have finished. Calls run one at a time. If a
+  /// Runs `program` on every rank and returns when all have finished. Calls run one at a time; one
+  /// that is made inside of another, by a function of the caller, is refused. If a
   /// rank never comes back, this call throws after the silence limit, and every later one throws.
   /// Processes of a traced call meet before and after it, which its cost does not include.
   CallCost run(const RunOptions& options, RankProgram program);
@@ -95,6 +96,7 @@ class MeshState {
   void take_part(std::unique_lock<std::mutex>& lock, RankThread& rank_thread);
   void conclude(std::unique_lock<std::mutex>& lock);
   void require_whole() const;
+  void require_outside() const;
   void fail(const std::exception_ptr& reason);
   void begin(const RunOptions& options, RankProgram program);
   void await_return(std::unique_lock<std::mutex>& lock);

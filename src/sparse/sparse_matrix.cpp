@@ -3,6 +3,7 @@
 #include "core/each_dtype.hpp"
 #include "mesh/mesh_state.hpp"
 #include "mesh/require_ranks.hpp"
+#include "programs/apart.hpp"
 #include "programs/require_reachable.hpp"
 #include "sparse/device_part.hpp"
 #include "sparse/make_part.hpp"
@@ -181,6 +182,7 @@ Outcome multiply(Mesh& mesh, const SparseMatrix<T>& a, const RightHandSides<T>& 
   const mesh::CallCost cost = mesh.state().run(options, [a, x, y](mesh::Rank& rank) {
     programs::require_reachable(rank, x);
     programs::require_reachable(rank, y);
+    programs::Apart().reads("x", x).writes("y", y).require(rank);
     sparse::Operator<T> product(rank, a);
     for (std::int64_t j = 0; j < x.columns(); ++j) {
       product.apply(rank.update(), x.block(rank.index()).columns_from(j, 1).data(),

@@ -150,3 +150,26 @@ def test_lu_other_words_are_refused_and_logdet_takes_positive_definite_alone(com
     assert result.code == 2 and "pos and gen are accepted" in result.err
     result = command("logdet", "A.npy", "--assume", "gen")
     assert result.code == 2 and "pos is accepted" in result.err
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_lu_one_complex_row_is_not_conjugated(command, tmp_path, order):
+    """An array of one entry is in C order as NumPy writes it, and its one column is no row."""
+    write(tmp_path, np.array([[1 + 2j]], order=order), np.array([5 + 0j]))
+    words = ("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen")
+    assert command(*words).code == 0
+    assert np.allclose(np.load(tmp_path / "x.npy"), 1 - 2j)
+
+
+def test_lu_of_no_rows_has_an_answer(command, tmp_path):
+    write(tmp_path, np.zeros((0, 0)), np.zeros(0))
+    assert command("solve", "A.npy", "b.npy", "-o", "x.npy", "--assume", "gen").code == 0
+
+
+def test_lu_inverse_of_a_singular_matrix_is_warned_of(command, tmp_path):
+    a = np.random.default_rng(0).integers(-3, 4, (8, 8)).astype("float64")
+    a[:, -1] = a[:, 0]
+    save(tmp_path / "A.npy", a)
+    result = command("inverse", "A.npy", "-o", "X.npy", "--assume", "gen", "--quiet")
+    assert result.code == 0
+    assert "singular to working precision" in result.err

@@ -84,12 +84,23 @@ TEST(KrylovMisuse, FunctionThatThrows_EndsTheSolveWithItsMessage) {
         [&] { solve_on(two_cpu_ranks(), row_slabs(10, 2), system, a, nullptr, Options{}); }, kind,
         {words});
   };
+  ends([&] { solve_on_two(system, {}, nullptr); }, ErrorKind::invalid_argument,
+       "made a call on the same mesh");
   ends([] { throw std::runtime_error("no more"); }, ErrorKind::invalid_argument,
-       "an operator was made of has thrown: no more");
+       "given to Operator::callable has thrown: no more");
   ends([] { throw Error(ErrorKind::io, "gone"); }, ErrorKind::io, "gone");
   ends([] { throw 3; }, ErrorKind::invalid_argument, "what is no exception");
   expect_error([] { Operator<double>::callable(nullptr); }, ErrorKind::invalid_argument,
                {"an empty function"});
+  const auto m = Operator<double>::block_jacobi(
+      {0, 10},
+      [](GlobalRange, const MatrixView<double>&) { throw std::runtime_error("no block"); });
+  expect_error([&] { solve_on_two(system, {}, &m); }, ErrorKind::invalid_argument,
+               {"given to Operator::block_jacobi has thrown: no block"});
+  expect_error([] { Operator<double>::block_jacobi({0, 10}, krylov::FillBlock<double>()); },
+               ErrorKind::invalid_argument, {"an empty function"});
+  expect_error([] { Operator<double> nothing{Operator<double>::Make()}; },
+               ErrorKind::invalid_argument, {"an empty function"});
 }
 
 TEST(KrylovChebyshevBounds, OfPoisson_AreAroundItsEigenvalues) {
@@ -120,7 +131,7 @@ TEST(KrylovMisuse, VectorsThatDoNotFit_AreRefused) {
   };
   const SlabLayout layout = row_slabs(10, 2);
   const RightHandSides<double> b(layout, 1);
-  refused(b, b, {"b and x share memory on rank 0", "memory of its own"});
+  refused(b, b, {"b and x share memory", "memory of its own"});
   refused(RightHandSides<double>(layout, 2), b, {"b has 2 columns", "one by one"});
   refused(b, RightHandSides<double>(row_slabs({0, 4, 10}), 1), {"cut at other rows", "both alike"});
   refused(RightHandSides<double>(row_slabs(10, 3), 1), RightHandSides<double>(row_slabs(10, 3), 1),

@@ -227,6 +227,11 @@ TEST(KrylovDiagnose, Operator_IsJudgedByItsProducts) {
   EXPECT_THAT(diagnosis.answer, HasSubstr("yes: the preconditioner that was given"));
   EXPECT_EQ(judge(laplacian<double>(90, 0.63)).definiteness, Definiteness::indefinite);
   EXPECT_EQ(judge(laplacian<double>(90, 0.63)).method, Method::minres);
+  System<double> negative = definite;
+  for (double& entry : negative.a) {
+    entry = -entry;
+  }
+  EXPECT_EQ(judge(negative).definiteness, Definiteness::negative);
   EXPECT_FALSE(judge(convection<double>(90)).is_hermitian);
   EXPECT_EQ(judge(convection<double>(90)).method, Method::bicgstab);
 }

@@ -162,5 +162,43 @@ TYPED_TEST(KrylovScale, GuessThatIsFarTooLarge_IsNoSolution) {
   }
 }
 
+/// The first part of x is lost below the range, and A makes it most of b.
+TEST(KrylovLoss, PartsThatCount_AreNotCalledConverged) {
+  System<float> system{"loss", 2, {1e8F, 0.0F, 0.0F, 1e-10F}, {2e-38F, 1e-38F}};
+  for (const Method method : {Method::cg, Method::minres, Method::bicgstab, Method::fgmres}) {
+    const auto m = krylov::Operator<float>::jacobi(csr_of(system));
+    const auto answer =
+        solve_on(cpu_rank(), row_slabs(2, 1), system, operator_of(system), &m, {.method = method});
+    EXPECT_EQ(answer.result.status, krylov::Status::overflow) << answer.result.message;
+  }
+}
+
+/// Residuals that are nothing but rounding said that A was not Hermitian, or singular.
+TEST(KrylovLoss, ToleranceFarBelowRounding_IsALimitOfAccuracy) {
+  using T = std::complex<double>;
+  const System<T> system{"small",
+                         4,
+                         {{34, 0},
+                          {-11, 4},
+                          {24, 12},
+                          {10, -2},
+                          {-11, -4},
+                          {35, 0},
+                          {-4, -18},
+                          {6, -12},
+                          {24, -12},
+                          {-4, 18},
+                          {35, 0},
+                          {17, 1},
+                          {10, 2},
+                          {6, 12},
+                          {17, -1},
+                          {57, 0}},
+                         {{0, 0}, {3, 0}, {3, 0}, {3, 0}}};
+  const auto answer = solve_on(cpu_rank(), row_slabs(4, 1), system, operator_of(system), nullptr,
+                               {.method = Method::cg, .rtol = 0.0, .atol = 1e-200});
+  EXPECT_EQ(answer.result.status, krylov::Status::accuracy_limit) << answer.result.message;
+}
+
 }  // namespace
 }  // namespace shardsolve::testing::krylov_problems

@@ -218,6 +218,16 @@ TEST(KrylovSingular, ZeroMatrix_HasAllOfBForItsLeastResidual) {
   }
 }
 
+/// M b = b and M r = r, but M is not 1: x has the least residual in the norm of M alone.
+TEST(KrylovSingular, PreconditionedMinres_DoesNotSayThatItsResidualIsTheLeast) {
+  const System<double> path{"path", 3, {1, -1, 0, -1, 2, -1, 0, -1, 1}, {1, 0, 0}};
+  const auto m = Operator<double>::jacobi(csr_of(path));
+  const auto answer = solve_on(cpu_rank(), row_slabs(3, 1), path, operator_of(path), &m,
+                               {.method = Method::minres});
+  EXPECT_EQ(answer.result.status, Status::singular_operator);
+  EXPECT_THAT(answer.result.message, HasSubstr("at least 5.77e-01 ||b||"));
+}
+
 TEST(KrylovSingular, LimitThatIsTooLow_IsNoReasonIfBIsInTheRange) {
   const Options options{.method = Method::cg, .rtol = 1e-12, .max_iterations = 5};
   const auto consistent = solve_sparse_everywhere(with_mean_zero(free_square<double>(8)), options);

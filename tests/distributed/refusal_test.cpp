@@ -10,6 +10,9 @@
 
 #include <shardsolve/cholesky.hpp>
 #include <shardsolve/device_memory.hpp>
+#include <shardsolve/eigh.hpp>
+#include <shardsolve/lu.hpp>
+#include <shardsolve/svd.hpp>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -379,6 +382,80 @@ TEST(Misuse, RightHandSidesThatAreNotFinite_LeaveTheMatrixAlone) {
   EXPECT_TRUE(same_bits(whole(slabs), a));
 }
 
+/// Calls that wrote into what they read were `ok`, with wrong numbers.
+TEST(Misuse, MemoryThatIsShared_IsRefused) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(8, 2, 4);
+  const auto square = [&] { return shard(dense<double>({.n = 8}), layout); };
+  // Two columns of the second slab, in rows of the first rank.
+  std::vector<double> other(8);
+  const auto in = [&](const ShardedMatrix<double>& a) {
+    return RightHandSides<double>(layout, {a.slab(1).block(2, 1, 4, 2), {other.data(), 4, 2}});
+  };
+  const ShardedMatrix<double> a = square();
+  const CholeskyFactor<double> cholesky = cholesky_factor(mesh, square());
+  const LuFactor<double> lu = lu_factor(mesh, square());
+  const RowBlocks<double> u = shard_rows(right_hand_sides<double>(8, 8), layout);
+  const RowBlocks<double> v = shard_rows(right_hand_sides<double>(8, 8), layout);
+  for (const auto& use : std::vector<std::function<void()>>{
+           [&] { solve(mesh, a, in(a)); },
+           [&] { solve(mesh, a, in(a), {}, Rcond::estimated, Assume::general); },
+           [&] { cholesky_solve(mesh, cholesky, in(cholesky.slabs)); },
+           [&] { cholesky_half(mesh, cholesky, in(cholesky.slabs), Half::multiply); },
+           [&] { lu_solve(mesh, lu, in(lu.slabs)); }, [&] { lu_solve(mesh, lu, in(lu.matrix)); },
+           [&] { qr(mesh, u, u); }, [&] { svd(mesh, u, u, v); }, [&] { svd(mesh, u, v, v); },
+           [&] { svd(mesh, u, u); }, [&] { polar(mesh, u, u); },
+           [&] {
+             polar(mesh, u, v,
+                   ShardedMatrix<double>(layout, {{v.block(0).data(), 8, 4}, a.slab(1)}));
+           }}) {
+    const auto error = thrown_by(use);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::invalid_argument);
+    EXPECT_THAT(error->what(), HasSubstr("share memory"));
+  }
+}
+
+/// Both may be blocks of a larger matrix.
+TEST(Misuse, RowsBetweenThoseOfOthers_AreApart) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(8, 2, 4);
+  DenseMatrix<double> whole(16, 5);
+  const MatrixView<double> all = whole.view();
+  const RowBlocks<double> a(layout, all.block(0, 0, 8, 3));
+  const RowBlocks<double> u(layout, all.block(8, 0, 8, 3));
+  const RowBlocks<double> v(SlabLayout::even(3, 2, 4), 3);
+  const RowBlocks<double> given = shard_rows(right_hand_sides<double>(8, 3), layout);
+  copy(mesh, given, a);
+  EXPECT_TRUE(svd(mesh, a, u, v).outcome.ok());
+  EXPECT_TRUE(svd(mesh, a, RowBlocks<double>(layout, all.block(8, 2, 8, 3)), v).outcome.ok());
+  EXPECT_TRUE(throws(ErrorKind::invalid_argument,
+                     [&] { svd(mesh, a, RowBlocks<double>(layout, all.block(7, 2, 8, 3)), v); }));
+}
+
+TEST(Misuse, ViewsWithoutMemory_AreRefused) {
+  const SlabLayout layout = SlabLayout::even(8, 2, 4);
+  using View = MatrixView<double>;
+  for (const auto& use : std::vector<std::function<void()>>{
+           [&] { ShardedMatrix<double>(layout, View(nullptr, 8, 8)); },
+           [&] { ShardedMatrix<double>(layout, {View(nullptr, 8, 4), {}}); },
+           [&] { RightHandSides<double>(layout, View(nullptr, 8, 1)); }}) {
+    const auto error = thrown_by(use);
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->what(), HasSubstr("the pointer is null"));
+  }
+}
+
+TEST(Misuse, ValuesOfNoEnumeration_AreRefused) {
+  Mesh mesh = make_mesh(2);
+  const SlabLayout layout = SlabLayout::even(10, 2, 4);
+  const auto a = shard(dense<double>({.n = 10}), layout);
+  const auto b = shard_rows(right_hand_sides<double>(10, 1), layout);
+  constexpr ErrorKind misuse = ErrorKind::invalid_argument;
+  EXPECT_TRUE(throws(misuse, [&] { solve(mesh, a, b, {}, static_cast<Rcond>(7)); }));
+  EXPECT_TRUE(throws(misuse, [&] { qr(mesh, b, static_cast<QrMode>(5)); }));
+}
+
 /// After the inverse has taken its memory there is no factor any more, and that is said.
 TEST(Misuse, FactorThatWasConsumed_IsRefused) {
   Mesh mesh = make_mesh(2);
@@ -394,6 +471,8 @@ TEST(Misuse, FactorThatWasConsumed_IsRefused) {
   // NOLINTNEXTLINE(bugprone-use-after-move): that is the misuse
   for (const CholeskyFactor<double>& consumed : {factor, copy}) {
     EXPECT_TRUE(throws(ErrorKind::invalid_argument, [&] { log_determinant(consumed); }));
+    EXPECT_TRUE(throws(ErrorKind::invalid_argument,
+                       [&] { eigh(mesh, shard(dense<double>({.n = 10}), layout), consumed); }));
   }
 }
 

@@ -147,6 +147,16 @@ def test_lu_nearly_singular_matrix_has_an_answer_and_says_so():
     assert solves(a, solve(a, np.ones(16)), np.ones(16))
 
 
+@pytest.mark.parametrize(("n", "off", "diagonal", "seed"), [(16, 3, 1e-3, 188), (10, 3, 1e-3, 416)])
+def test_lu_factor_far_from_its_matrix_says_nothing_of_the_inverse(n, off, diagonal, seed):
+    """Elimination by rows is no exact one of such a triangle: x had no digit, and was OK."""
+    rng = np.random.default_rng(seed)
+    a = np.triu(rng.standard_normal((n, n)), 1) * off + np.eye(n) * diagonal
+    b = rng.standard_normal((n, 1))
+    for place in (jnp.asarray, spread):
+        assert solve(place(a), b, full_output=True)[1].status is Status.NEARLY_SINGULAR
+
+
 @pytest.mark.parametrize("place", ("last_device", "rows"))
 @every_dtype
 def test_lu_units_of_equations_and_unknowns_cost_no_digits(dtype, place):

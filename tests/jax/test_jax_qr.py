@@ -439,7 +439,7 @@ def test_qr_mistakes_are_named():
             shardsolve.lstsq(a, b, rcond)
     with pytest.raises(TypeError, match="rcond is traced"):
         jax.jit(shardsolve.lstsq)(a, b, 0.1)
-    for eps in (1j, np.inf, np.nan):
+    for eps in (1j, np.inf, np.nan, "a", None, np.ones(2)):
         with pytest.raises(ValueError, match="pass a positive number"):
             shardsolve.ridge(np.eye(2), np.ones(2), eps)
     with pytest.raises(ValueError, match="eps is -1; pass a positive number"):
@@ -478,3 +478,32 @@ def test_qr_of_one_device_keeps_a_column_of_subnormal_numbers():
     q, r = (np.asarray(one, dtype=np.longdouble) for one in shardsolve.qr(jnp.asarray(a)))
     lost = np.linalg.norm((q @ r - a)[:, 3]) / np.linalg.norm(a[:, 3].astype(np.longdouble))
     assert lost < 1e-12
+
+
+@pytest.mark.parametrize("place", (jnp.asarray, spread), ids=("one", "spread"))
+@pytest.mark.parametrize("function", ("least_squares", "lstsq"))
+@pytest.mark.parametrize(
+    ("dtype", "powers"), (("float32", (62, 66, -62, -66)), ("float64", (515, -515)))
+)
+def test_qr_gradient_does_not_depend_on_the_scale(dtype, powers, function, place):
+    """Squares of the matrix left the range: 98 % were wrong, or infinite."""
+    a, b = matrix(12, 3, dtype), sides(12, 1, dtype)[:, 0]
+
+    def gradient(power):
+        def weighted(a):
+            found = getattr(shardsolve, function)(a, scaled_b)
+            return jnp.sum((found[0] if function == "lstsq" else found) * jnp.arange(1, 4))
+
+        scaled_b = np.ldexp(b, power)
+        found = jax.jit(jax.grad(weighted))(place(np.ldexp(a, power)))
+        return np.ldexp(np.asarray(found, "longdouble"), power)
+
+    wanted = gradient(0)
+    for power in powers:
+        assert np.abs(gradient(power) - wanted).max() < 1e4 * unit_roundoff(dtype)
+
+
+def test_qr_rank_that_is_not_known_is_none_inside_of_jit():
+    a = np.eye(4, 3)
+    a[1, 2] = np.nan
+    assert int(jax.jit(shardsolve.lstsq)(a, np.ones(4))[2]) == -1

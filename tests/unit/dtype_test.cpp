@@ -1,6 +1,7 @@
 #include "tests/support/dtypes.hpp"
 
 #include <shardsolve/dtype.hpp>
+#include <shardsolve/error.hpp>
 
 #include <gtest/gtest.h>
 
@@ -65,6 +66,8 @@ TYPED_TEST(DtypeOfScalar, UnitRoundoff_IsHalfAnUlpOfOne) {
   EXPECT_EQ(static_cast<Real>(one + u), one);
   EXPECT_GT(static_cast<Real>(one + u * Real{1.5}), one);
 }
+
+TEST(Dtype, ThatIsNone_HasNoSize) { EXPECT_THROW(element_size(static_cast<Dtype>(9)), Error); }
 
 }  // namespace
 }  // namespace shardsolve

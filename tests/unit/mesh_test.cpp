@@ -60,6 +60,14 @@ TEST(Mesh, Moved_WorksOn) {
   EXPECT_TRUE(testing::still_solves(second));
 }
 
+TEST(Mesh, MovedFrom_SaysSo) {
+  Mesh first = Mesh::host(2);
+  const Mesh second = std::move(first);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that is the misuse
+  EXPECT_THROW(static_cast<void>(first.ranks()), Error);
+  EXPECT_EQ(second.ranks(), 2);
+}
+
 TEST(Mesh, MadeAndDestroyed_OverAndOver) {
   for (int round = 0; round < 20; ++round) {
     const Mesh mesh = Mesh::host(1 + round % 5);

@@ -1,6 +1,7 @@
 #include "tests/support/case_name.hpp"
 
 #include <shardsolve/error.hpp>
+#include <shardsolve/sharded.hpp>
 #include <shardsolve/slab_layout.hpp>
 
 #include <gmock/gmock.h>
@@ -374,6 +375,16 @@ TEST_P(SlabLayoutMisuse, Constructed_ThrowsWhatWasGivenAndWhatIsAccepted) {
       EXPECT_THAT(error.what(), HasSubstr(word));
     }
   }
+}
+
+TEST(SlabLayout, RanksAndSteps_ThatAreNotThere_AreRefused) {
+  const SlabLayout layout = SlabLayout::even(10, 2, 4);
+  const RightHandSides<double> b(layout, 1);
+  for (const std::int64_t rank : {-1, 2}) {
+    EXPECT_THROW(static_cast<void>(layout.width(rank)), Error);
+    EXPECT_THROW(static_cast<void>(b.block(rank)), Error);
+  }
+  EXPECT_THROW(static_cast<void>(layout.owner(Step(layout.steps()))), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, SlabLayoutMisuse, ::testing::ValuesIn(misuses()),

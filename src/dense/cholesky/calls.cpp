@@ -14,6 +14,8 @@
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/diagonal_of.hpp"
 #include "dense/shared/right_hand_sides.hpp"
+#include "dense/shared/usable_factor.hpp"
+#include "programs/apart.hpp"
 #include "programs/gather.hpp"
 #include "programs/public_call.hpp"
 #include "programs/require_reachable.hpp"
@@ -33,18 +35,6 @@
 
 namespace shardsolve::dense::cholesky {
 namespace {
-
-template <Scalar T>
-void require_usable(const CholeskyFactor<T>& factor) {
-  if (!factor.diagonal || std::ssize(*factor.diagonal) != factor.layout().size()) {
-    throw Error(ErrorKind::invalid_argument,
-                "the factor was consumed by cholesky_inverse: factor the matrix again");
-  }
-  if (!factor.outcome.ok()) {
-    throw Error(ErrorKind::invalid_argument,
-                fmt::format("there is no factor to work with: {}", factor.outcome.message()));
-  }
-}
 
 template <Scalar T>
 void require_layout(const CholeskyFactor<T>& factor, const RightHandSides<T>& b) {
@@ -131,6 +121,7 @@ CholeskyFactor<T> look_at(const programs::PublicCall& call, const ShardedMatrix<
       return Outcome{};
     }
     programs::require_reachable(rank, *b);
+    programs::Apart().writes("the matrix", a).writes("the right-hand sides", *b).require(rank);
     return check_right_hand_sides<T>(rank, b->layout(), b->block(rank.index())).outcome;
   });
   factor.norm = *norm;
@@ -167,6 +158,10 @@ Outcome solve_in_place(const programs::PublicCall& call, const CholeskyFactor<T>
     const FactorPart<T> part = part_of(factor, rank);
     programs::require_reachable(rank, factor.slabs, "the factor");
     programs::require_reachable(rank, b);
+    programs::Apart()
+        .reads("the factor", factor.slabs)
+        .writes("the right-hand sides", b)
+        .require(rank);
     return certified_solve<T>(rank, part, b.block(rank.index()));
   });
 }
@@ -178,6 +173,7 @@ Outcome half_in_place(const programs::PublicCall& call, const CholeskyFactor<T>&
   return call.run([slabs = factor.slabs, b, half](mesh::Rank& rank) {
     programs::require_reachable(rank, slabs, "the factor");
     programs::require_reachable(rank, b);
+    programs::Apart().reads("the factor", slabs).writes("the right-hand sides", b).require(rank);
     const MatrixView<T> own = b.block(rank.index());
     Outcome outcome = check_right_hand_sides<T>(rank, b.layout(), own).outcome;
     if (!outcome.ok()) {
@@ -253,7 +249,7 @@ CholeskyFactor<T> cholesky_factor(Mesh& mesh, ShardedMatrix<T> a, const RunOptio
 template <Scalar T>
 Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSides<T> b,
                        const RunOptions& options) {
-  cholesky::require_usable(factor);
+  dense::require_usable(factor);
   cholesky::require_layout(factor, b);
   const programs::PublicCall call{"cholesky_solve", mesh, b.layout(),
                                   plan_cholesky_solve(b.layout(), dtype_of<T>, b.columns()),
@@ -264,7 +260,7 @@ Outcome cholesky_solve(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSid
 template <Scalar T>
 Outcome cholesky_half(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSides<T> b, Half half,
                       const RunOptions& options) {
-  cholesky::require_usable(factor);
+  dense::require_usable(factor);
   cholesky::require_layout(factor, b);
   if (half > Half::multiply_adjoint) {
     throw Error(ErrorKind::unsupported,
@@ -280,7 +276,7 @@ Outcome cholesky_half(Mesh& mesh, const CholeskyFactor<T>& factor, RightHandSide
 
 template <Scalar T>
 Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOptions& options) {
-  cholesky::require_usable(factor);
+  dense::require_usable(factor);
   const ShardedMatrix<T> slabs = factor.slabs;
   const programs::PublicCall call{"cholesky_inverse", mesh, slabs.layout(),
                                   plan_cholesky_inverse(slabs.layout(), dtype_of<T>), options};
@@ -298,14 +294,14 @@ Outcome cholesky_inverse(Mesh& mesh, CholeskyFactor<T>&& factor, const RunOption
 
 template <Scalar T>
 double log_determinant(const CholeskyFactor<T>& factor) {
-  cholesky::require_usable(factor);
+  dense::require_usable(factor);
   return factor.log_determinant;
 }
 
 template <Scalar T>
 Outcome dense::cholesky::judge(Mesh& mesh, const CholeskyFactor<T>& factor,
                                const std::optional<Solved<T>>& solved, const RunOptions& options) {
-  cholesky::require_usable(factor);
+  dense::require_usable(factor);
   const SlabLayout& layout = factor.layout();
   const programs::PublicCall call{"condition_estimate", mesh, layout,
                                   plan_cholesky_solve(layout, dtype_of<T>, 1), options};

@@ -15,6 +15,8 @@
 #include "dense/eigh/solve_columns.hpp"
 #include "dense/eigh/store_adjoint.hpp"
 #include "dense/shared/check_input.hpp"
+#include "dense/shared/usable_factor.hpp"
+#include "programs/apart.hpp"
 #include "programs/public_call.hpp"
 #include "programs/require_reachable.hpp"
 #include "runtime/band_kernels.hpp"
@@ -283,11 +285,15 @@ class Eigh {
     return keep(outcome, values);
   }
 
-  /// Eigenvalues of A as the certificate has seen it.
+  /// Eigenvalues of A as the certificate has seen it, rounded as those that are returned: near the
+  /// end of the range that costs digits.
   std::vector<double> of_a(const std::vector<Real>& values) const {
     std::vector<double> all;
     for (const Real value : values) {
-      all.push_back(std::ldexp(double{value}, exponent_of_a_ - exponent_));
+      const double returned{std::ldexp(value, -exponent_)};
+      all.push_back(std::isfinite(returned)
+                        ? std::ldexp(returned, exponent_of_a_)
+                        : std::ldexp(double{value}, exponent_of_a_ - exponent_));
     }
     return all;
   }
@@ -355,6 +361,7 @@ Outcome find_in_place(const programs::PublicCall& call, const ShardedMatrix<T>& 
     std::optional<FactorPart<T>> part;
     if (b) {
       programs::require_reachable(rank, b->slabs, "the factor");
+      programs::Apart().reads("the factor", b->slabs).writes("A", a).require(rank);
       part.emplace(part_of(*b, rank));
     }
     Eigh<T> eigh(rank, sizes, a.slab(rank.index()), part ? &*part : nullptr, request, norm);
@@ -369,11 +376,7 @@ Outcome find_in_place(const programs::PublicCall& call, const ShardedMatrix<T>& 
 /// Throws Error(invalid_argument).
 template <Scalar T>
 void require_factor_for(const SlabLayout& layout, const CholeskyFactor<T>& b) {
-  if (!b.outcome.ok()) {
-    throw Error(
-        ErrorKind::invalid_argument,
-        fmt::format("B has no factor to be used ({}): look at outcome first", b.outcome.message()));
-  }
+  require_usable(b);
   if (b.layout().boundaries() != layout.boundaries()) {
     throw Error(
         ErrorKind::invalid_argument,

@@ -14,6 +14,7 @@
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/one_norm_estimator.hpp"
 #include "dense/shared/right_hand_sides.hpp"
+#include "programs/apart.hpp"
 #include "programs/gather.hpp"
 #include "programs/memory_of_call.hpp"
 #include "programs/public_call.hpp"
@@ -79,8 +80,18 @@ Outcome look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
       return Outcome{};
     }
     programs::require_reachable(rank, *b);
+    programs::Apart().reads("the matrix", a).writes("the right-hand sides", *b).require(rank);
     return check_right_hand_sides<T>(rank, b->layout(), b->block(rank.index())).outcome;
   });
+}
+
+template <Scalar T>
+void require_apart(const mesh::Rank& rank, const LuFactor<T>& factor, const RightHandSides<T>& b) {
+  programs::Apart()
+      .reads("the factor", factor.slabs)
+      .reads("the matrix of the factor", factor.matrix)
+      .writes("the right-hand sides", b)
+      .require(rank);
 }
 
 /// A sketch of A, if its factor is going to overwrite it: in any slab, as a process may have empty
@@ -122,6 +133,12 @@ void factor_matrix(const programs::PublicCall& call, double largest_of_a,
   made.outcome = call.run([matrix = made.matrix, into, memory, found](mesh::Rank& rank) {
     if (into) {
       programs::require_reachable(rank, *into, "the memory of the factor");
+      if (!overwrites(matrix, *into)) {
+        programs::Apart()
+            .reads("the matrix", matrix)
+            .writes("the memory of the factor", *into)
+            .require(rank);
+      }
     }
     const MatrixView<T> a = matrix.slab(rank.index());
     const MatrixView<T> slab =
@@ -216,6 +233,9 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
                            Transpose transpose, bool by_qr) {
   const bool turned = op_of(transpose) != runtime::Op::none;
   const SlabLayout& layout = factor.layout();
+  if (layout.size() == 0) {
+    return {.rcond = 1.0};
+  }
   const programs::PublicCall call{"condition_estimate", mesh, layout,
                                   plan_lu_solve(layout, dtype_of<T>, 1), options};
   const runtime::Op op = op_of(transpose);
@@ -401,6 +421,7 @@ Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
       programs::require_reachable(rank, factor.slabs, "the factor");
       programs::require_reachable(rank, factor.sketch->sums);
       programs::require_reachable(rank, b);
+      lu::require_apart(rank, factor, b);
       return lu::sketched_solve<T>(rank, lu::part_of(factor, rank), op, b.block(rank.index()));
     });
   }
@@ -414,6 +435,7 @@ Outcome lu_solve(Mesh& mesh, const LuFactor<T>& factor, RightHandSides<T> b,
       programs::require_reachable(rank, factor.slabs, "the factor");
       programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
       programs::require_reachable(rank, b);
+      lu::require_apart(rank, factor, b);
       const MatrixView<T> sides = b.block(rank.index()).columns_from(first, b.columns() - first);
       std::int64_t here = 0;
       const Outcome outcome =

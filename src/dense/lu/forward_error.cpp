@@ -3,6 +3,7 @@
 #include "core/each_dtype.hpp"
 #include "dense/lu/general_multiply.hpp"
 #include "dense/lu/triangular_solve.hpp"
+#include "dense/shared/check_input.hpp"
 #include "dense/shared/one_norm_estimator.hpp"
 #include "dense/shared/right_hand_sides.hpp"
 #include "dense/shared/shape_of.hpp"
@@ -42,17 +43,23 @@ double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Matri
     return 0.0;
   }
   const std::int64_t rows = factor.slab.columns();
-  const MatrixView<T> y = rank.workspace<T>(rows, 1);
+  const MatrixView<T> z = rank.workspace<T>(rows, 1);
   const MatrixView<T> nothing = rank.workspace<T>(rows, 1);
   const MatrixView<T> product = rank.workspace<T>(rows, 1);
   const std::vector<double> shape = shape_of<T>(rank, x, maxima);
   std::vector<T> rounded(shape.size());
   std::transform(shape.begin(), shape.end(), rounded.begin(),
                  [](double one) { return T{static_cast<RealOf<T>>(one)}; });
-  put(rank, rounded, y);
+  // y with random signs: |op(A)| |z| is |op(A)| y.
+  const std::vector<double> signs = probe_signs(factor.layout.size());
+  const auto first = static_cast<std::size_t>(factor.layout.segment(rank.index()).begin.value());
+  for (std::size_t i = 0; i < rounded.size(); ++i) {
+    rounded[i] *= static_cast<RealOf<T>>(signs[first + i]);
+  }
+  put(rank, rounded, z);
   put(rank, std::vector<T>(static_cast<std::size_t>(rows), T{0}), nothing);
   GeneralMultiply<T> multiply(rank, factor.layout, factor.matrix, 1, Sums::exact);
-  multiply.residual(op, y, nothing, product);
+  multiply.residual(op, z, nothing, product);
   const std::vector<double> sizes = rank.fetch(rank.update(), multiply.sizes().data(), rows);
   // Near the ends of the range neither w, which leaves out terms that are subnormal, nor what
   // follows says anything.
@@ -63,8 +70,33 @@ double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Matri
   if (programs::largest_of_all(rank, in_range ? 0.0 : 1.0) != 0.0) {
     return infinite;
   }
-  // || |op(A)^-1| D || in the infinity norm, D = diag(sizes), is || D op(A)^-H || in the 1-norm.
   TriangularSolve<T> solve(rank, factor.layout, factor.slab, factor.rows, 1);
+  // L U has to be A to some digits, as vectors like X see it and as columns of equal size do: only
+  // then is its inverse one of A.
+  const auto is_inverse = [&](const std::vector<T>& given, const std::vector<double>& units) {
+    solve.run(op, product);  // of op(A) times what was given
+    const std::vector<T> again = rank.fetch(rank.update(), product.data(), rows);
+    double off = 0.0;
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      off = programs::largest(off, std::abs(std::complex<double>(again[i] - given[i])) * units[i]);
+    }
+    return programs::largest_of_all(rank, off) < 0.5;
+  };
+  if (!is_inverse(rounded, std::vector<double>(rounded.size(), 1.0))) {
+    return infinite;
+  }
+  std::vector<T> others(rounded.size(), T{1});
+  put(rank, others, z);
+  multiply.residual(op == Op::none ? Op::conjugate_transpose : Op::none, z, nothing, product);
+  const std::vector<double> columns = rank.fetch(rank.update(), multiply.sizes().data(), rows);
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    others[i] = static_cast<RealOf<T>>(signs[first + i] / columns[i]);
+  }
+  put(rank, others, z);
+  multiply.residual(op, z, nothing, product);
+  if (!is_inverse(others, columns)) {
+    return infinite;
+  }
   const auto scale = [&](MatrixView<T> v) {
     std::vector<T> values = rank.fetch(rank.update(), v.data(), rows);
     for (std::size_t i = 0; i < values.size(); ++i) {

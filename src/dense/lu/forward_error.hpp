@@ -15,9 +15,10 @@ namespace shardsolve::dense::lu {
 ///   2 max(w, u) || |op(A)^-1| |op(A)| y ||,   y_i = max_j |x_ij| / ||x_j||
 ///
 /// with the backward error by components w of X. Scales of rows do not change it, and those of
-/// columns count as far as X has them. Infinite where numbers may leave the range; 0 if X is 0.
-/// Takes about five solves. R. D. Skeel, J. ACM 26 (1979) 494; N. J. Higham, Accuracy and Stability
-/// of Numerical Algorithms, 2nd ed., theorem 7.4; LAPACK: gerfs.
+/// columns count as far as X has them. Infinite where numbers may leave the range, and where L U is
+/// so far from A that its inverse says nothing of A's; 0 if X is 0. Takes about six solves. R. D.
+/// Skeel, J. ACM 26 (1979) 494; N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd
+/// ed., theorem 7.4; LAPACK: gerfs.
 ///
 /// `x`: the rank's rows of X. The same on every rank.
 template <Scalar T>

@@ -4,6 +4,7 @@
 #include "dense/qr/lstsq_in_steps.hpp"
 #include "dense/qr/plan.hpp"
 #include "dense/qr/program.hpp"
+#include "programs/apart.hpp"
 #include "programs/public_call.hpp"
 #include "programs/require_reachable.hpp"
 #include "runtime/qr_kernels.hpp"
@@ -38,6 +39,11 @@ template <Scalar T>
 QrFactor<T> factor_on(Mesh& mesh, const RowBlocks<T>& a, const std::optional<RowBlocks<T>>& r,
                       QrMode mode, const RunOptions& options) {
   require_shape(a);
+  if (mode != QrMode::reduced && mode != QrMode::r) {
+    throw Error(ErrorKind::invalid_argument,
+                fmt::format("mode = {} is no value of QrMode: pass QrMode::reduced or QrMode::r",
+                            static_cast<int>(mode)));
+  }
   if (a.layout().size() < a.columns()) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("qr of a matrix of {} x {}: at least as many rows as columns are "
@@ -55,6 +61,7 @@ QrFactor<T> factor_on(Mesh& mesh, const RowBlocks<T>& a, const std::optional<Row
     FactorRequest<T> request{.mode = mode, .dealt = dealt, .r = std::nullopt};
     if (r) {
       programs::require_reachable(rank, *r);
+      programs::Apart().writes("A", a).writes("R", *r).require(rank);
       request.r = r->block(rank.index());
     }
     QrFactor<T> mine = factor_rows<T>(rank, a.layout(), a.block(rank.index()), request);

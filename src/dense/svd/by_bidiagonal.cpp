@@ -139,11 +139,10 @@ class ByBidiagonal : private Steps<T> {
     if (!found) {
       return {.status = Status::not_converged};
     }
-    std::vector<Real> sizes;  // of what was scaled
+    std::vector<Real> sizes;  // of what was scaled, as they are returned
     for (const double value : *found) {
-      sizes.push_back(
-          static_cast<Real>(std::ldexp(value, static_cast<int>(Base::exponent() - exponent))));
       values.push_back(qr::times_power<Real>(value, -exponent));
+      sizes.push_back(qr::times_power<Real>(values.back(), Base::exponent()));
     }
     if (!std::all_of(values.begin(), values.end(), qr::is_finite<Real>)) {
       return {.status = Status::overflow};

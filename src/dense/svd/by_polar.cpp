@@ -76,8 +76,10 @@ class ByPolar : private Steps<T> {
     });
     const core::IeeeArithmetic scope;  // the caller's thread may flush subnormal numbers
     std::vector<Real> values;
+    sizes_.clear();
     for (const std::int64_t i : order_) {
       values.push_back(std::ldexp(std::abs(eigenvalue(i)), -exponent()));
+      sizes_.push_back(std::ldexp(values.back(), exponent()));
       if (!std::isfinite(values.back())) {
         outcome_.status = Status::overflow;
         return {};
@@ -93,11 +95,9 @@ class ByPolar : private Steps<T> {
       const runtime::Kernels<T>& kernels = rank.kernels<T>();
       const MatrixView<T> given = h_->slab(rank.index());
       const MatrixView<T> vh = rank.workspace<T>(given.rows(), given.columns());
-      std::vector<Real> sizes;
       for (std::size_t i = 0; i < order_.size(); ++i) {
         kernels.copy(rank.update(), given.block(order_[i], 0, 1, given.columns()),
                      vh.block(static_cast<std::int64_t>(i), 0, 1, given.columns()));
-        sizes.push_back(std::abs(eigenvalue(order_[i])));
       }
       // A column of V that is not of length 1 by some units of rounding is off by them times its
       // eigenvalue in the residual.
@@ -121,7 +121,7 @@ class ByPolar : private Steps<T> {
       write_rows(rank, relay, uh, u.block(rank.index()));
       kernels.conjugate_transpose(rank.update(), vh, v.block(rank.index()));
       const Outcome outcome = this->certify(rank, tall_->block(rank.index()), u.block(rank.index()),
-                                            sizes, v.block(rank.index()));
+                                            sizes_, v.block(rank.index()));
       if (all) {
         gather(rank, problem_.columns, adjoint_of<T>(rank, v.block(rank.index())), *all);
       }
@@ -343,6 +343,7 @@ class ByPolar : private Steps<T> {
   std::optional<ShardedMatrix<T>> h_;
   std::vector<Real> eigenvalues_;
   std::vector<std::int64_t> order_;  // of eigenvalues, for singular values to descend
+  std::vector<Real> sizes_;          // singular values of what was scaled, as they are returned
 };
 
 }  // namespace

@@ -85,7 +85,14 @@ SingularValues<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u, RowBloc
   const std::int64_t least = std::min(a.layout().size(), a.columns());
   dense::svd::require_result("u", u, a.layout().size(), least, &a.layout());
   dense::svd::require_result<T>("v", v, a.columns(), least, nullptr);
-  const Task<T> task{"svd", mesh, a, v.layout(), Wanted::vectors, options};
+  const Task<T> task{"svd",
+                     mesh,
+                     a,
+                     v.layout(),
+                     Wanted::vectors,
+                     options,
+                     /*gathers=*/false,
+                     programs::Apart().reads("A", a).writes("U", u).writes("V", v)};
   const bool is_wide = a.layout().size() < a.columns();
   return dense::svd::find<T>(task, {.u = is_wide ? v : u, .v = is_wide ? u : v, .vh = nullptr});
 }
@@ -98,9 +105,10 @@ SingularVectors<T> svd(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u,
   const std::int64_t n = a.columns();
   dense::svd::require_result("u", u, a.layout().size(), n, &a.layout());
   const auto vh = std::make_shared<std::vector<T>>();
-  SingularValues<T> values = dense::svd::find<T>(
-      {"svd", mesh, a, dense::svd::even_columns(a), Wanted::vectors, options, true},
-      {.u = u, .v = std::nullopt, .vh = vh});
+  SingularValues<T> values =
+      dense::svd::find<T>({"svd", mesh, a, dense::svd::even_columns(a), Wanted::vectors, options,
+                           /*gathers=*/true, programs::Apart().reads("A", a).writes("U", u)},
+                          {.u = u, .v = std::nullopt, .vh = vh});
   SingularVectors<T> found{std::move(values.values), {}, std::move(values.outcome)};
   if (!found.outcome.ok()) {
     return found;
@@ -131,8 +139,10 @@ Outcome polar(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u, ShardedMatrix<T
                 fmt::format("h is {0} x {0}: {1} x {1} is what is written", h.layout().size(),
                             a.columns()));
   }
-  return dense::svd::polar_by_products<T>({"polar", mesh, a, h.layout(), Wanted::polar, options}, u,
-                                          h, nullptr);
+  return dense::svd::polar_by_products<T>(
+      {"polar", mesh, a, h.layout(), Wanted::polar, options,
+       /*gathers=*/false, programs::Apart().reads("A", a).writes("U", u).writes("H", h)},
+      u, h, nullptr);
 }
 
 template <Scalar T>
@@ -142,8 +152,9 @@ PolarFactor<T> polar(Mesh& mesh, const RowBlocks<T>& a, RowBlocks<T> u, const Ru
   dense::svd::require_result("u", u, a.layout().size(), a.columns(), &a.layout());
   const auto h = std::make_shared<std::vector<T>>();
   const Outcome outcome = dense::svd::polar_by_products<T>(
-      {"polar", mesh, a, dense::svd::even_columns(a), Wanted::polar, options, true}, u,
-      std::nullopt, h);
+      {"polar", mesh, a, dense::svd::even_columns(a), Wanted::polar, options,
+       /*gathers=*/true, programs::Apart().reads("A", a).writes("U", u)},
+      u, std::nullopt, h);
   if (!outcome.ok()) {
     return {{}, outcome};
   }

@@ -89,13 +89,14 @@ class Steps {
   bool look() {
     const std::int64_t available = programs::memory_for(task_.mesh, plan_.workspace_bytes);
     const std::int64_t bytes = 64 * task_.a.columns() * (task_.a.layout().ranks() + 4);
-    return run(bytes, [looked = looked_, a = task_.a, plan = plan_, available,
+    return run(bytes, [looked = looked_, a = task_.a, apart = task_.apart, plan = plan_, available,
                        job = fmt::format("the workspace of {}", task_.name)](mesh::Rank& rank) {
       static_cast<void>(rank.kernels<runtime::QrKernels<T>>());  // throws where there are none
       if (rank.leads()) {
         plan.require(plan.workspace_bytes, available, job);
       }
       programs::require_reachable(rank, a);
+      apart.require(rank);
       rank.report("check", 0.0);
       CheckedSides checked = check_right_hand_sides<T>(rank, a.layout(), a.block(rank.index()));
       if (checked.outcome.location) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dense/svd/problem.hpp"
+#include "programs/apart.hpp"
 
 #include <shardsolve/dtype.hpp>
 #include <shardsolve/mesh.hpp>
@@ -27,6 +28,8 @@ struct Task {
   RunOptions options;
   /// Whether a square result, V or H, is to go to the memory of each process, too.
   bool gathers = false;
+  /// A and where results go.
+  programs::Apart apart = {};
 };
 
 /// Where vectors go: those of A or, if A has fewer rows than columns, of A^H.

@@ -108,7 +108,8 @@ SHARDSOLVE_HOST_DEVICE inline double loss_below_range(const Problem& problem, co
 
 /// x, scaled, does not fit its dtype once it is scaled back by so much: its largest part is above
 /// the range, or so far below that digits are lost; or smaller ones lose digits that A may make as
-/// large as the residual. Nor does what is not finite already.
+/// large as the residual, unless that is of x without them (round_x). Nor does what is not finite
+/// already.
 template <class Real>
 SHARDSOLVE_HOST_DEVICE inline bool leaves_range(const Problem& problem, const State& state,
                                                 Scan in_x, std::int64_t exponent) {
@@ -119,6 +120,11 @@ SHARDSOLVE_HOST_DEVICE inline bool leaves_range(const Problem& problem, const St
   const std::int64_t at = in_x.exponent - exponent;
   if (at > Limits::max_exponent || at < Limits::min_exponent) {
     return true;
+  }
+  const bool is_converged =
+      state.status >= Status::converged_rtol && state.status <= Status::happy_breakdown;
+  if (is_converged && exponent <= problem.max_exponent) {
+    return false;
   }
   const double room =
       state.true_norm < state.tolerance ? state.tolerance - state.true_norm : state.true_norm;

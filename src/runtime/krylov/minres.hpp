@@ -240,7 +240,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void step_after_preconditioner(
     }
   }
   if (!is_fresh && look_for_least_squares(problem, state, is_exhausted ? 0.0 : root(square),
-                                          square == sums[v_v].re)) {
+                                          l.has_no_m != 0 && square == sums[v_v].re)) {
     plan_recovery(state, Status::stagnated, 0.0, Seen::under_way);
     return;
   }

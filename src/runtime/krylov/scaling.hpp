@@ -79,6 +79,18 @@ SHARDSOLVE_HOST_DEVICE inline void scale_guess(State& state) {
   state.guess_exponent = 0;
 }
 
+/// x, where it is given to A to find its residual, is what the caller will have of it: times a
+/// power of two that is less than 1, so that parts may be lost below the range.
+SHARDSOLVE_HOST_DEVICE inline void round_x(const Problem& problem, State& state) {
+  const std::int32_t lost = state.exponent_of_b - state.exponent_of_x;
+  if (lost > 0 && problem.max_exponent > 0) {
+    const std::int32_t exponent = lost < problem.max_exponent ? lost : problem.max_exponent;
+    state.actions |= act_round_x;
+    state.coefficient[of_round_x] = {power_of_two(-exponent), 0.0};
+    state.coefficient[of_rounded_x] = {power_of_two(exponent), 0.0};
+  }
+}
+
 /// <v, B v> / ||v||^2 as it is for B without its power of two.
 SHARDSOLVE_HOST_DEVICE inline double without_scaling(double value, const Scaling& scaling) {
   return ldexp(value, -scaling.exponent);

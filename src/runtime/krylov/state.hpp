@@ -59,6 +59,7 @@ enum Action : std::uint32_t {
   act_scale_m = 1U << 20,        ///< likewise with M
   act_scale_x = 1U << 21,
   act_load_ones = 1U << 22,  ///< the operator's input = ones, and its product with b
+  act_round_x = 1U << 23,    ///< the operator's input loses what x loses when it is given back
 };
 
 /// One iteration, or one event.
@@ -126,8 +127,8 @@ struct Scaling {
 };
 
 /// How many coefficients of vector updates there are at a time; the last ones are not the methods'.
-constexpr int coefficients = 10;
-enum ScalingCoefficient : int { of_scale_a = 7, of_scale_m, of_scale_x };
+constexpr int coefficients = 12;
+enum ScalingCoefficient : int { of_scale_a = 7, of_scale_m, of_scale_x, of_round_x, of_rounded_x };
 
 struct State {
   Phase phase = Phase::start;
@@ -162,6 +163,7 @@ struct State {
   std::int32_t best_is_recomputed = 0;  ///< or best_norm is the recurrence's
   Scaling scaling_a;
   Scaling scaling_m;
+  std::int32_t exponent_of_b = 0;   ///< b is worked on times 2^exponent
   std::int32_t exponent_of_x = 0;   ///< x belongs to 2^exponent A
   std::int32_t guess_exponent = 0;  ///< of the guess 2^exponent is missing; see scale_guess()
 

@@ -23,6 +23,7 @@ SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state, i
                                          int guess_exponent = 0) {
   state.atol = ldexp(problem.atol, exponent);
   state.guess_exponent = guess_exponent;
+  state.exponent_of_b = exponent;
   begin_first_round(problem, state);
 }
 

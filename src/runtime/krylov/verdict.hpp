@@ -12,6 +12,8 @@
 #include "runtime/krylov/singular.hpp"
 #include "runtime/krylov/state.hpp"
 
+#include <limits>
+
 namespace shardsolve::krylov {
 
 /// A residual that was recomputed and is below this share of the last one has gained.
@@ -78,6 +80,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
   if (check == Check::rounding) {
     state.phase = Phase::verify;
     state.actions |= act_load_x;
+    round_x(problem, state);
     state.skip_operator = runtime::product_rounding;
     return;
   }
@@ -98,6 +101,9 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
   if (check == Check::start) {
     state.actions |= act_measure_b;
     scale_guess(state);
+  }
+  round_x(problem, state);
+  if (check == Check::start) {
     return;
   }
   const double accepted = state.best_norm * (check == Check::recovery ? problem.growth : 1.0);
@@ -306,8 +312,10 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
       state.pending = Status::nonfinite_operator;
       state.pending_iteration = state.iteration;
     }
+    const double of_guess =
+        x_squared == 0.0 ? state.norm_b : std::numeric_limits<double>::infinity();
     finish(problem, state, room, state.pending,
-           state.check == Check::start ? state.norm_b : state.norm_r);
+           state.check == Check::start ? of_guess : state.norm_r);
     return AfterCheck::nothing;
   }
   state.norm_x = root(x_squared);
@@ -425,7 +433,9 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline bool judge_iteration(const Proble
                                                                     State& state,
                                                                     const StateRoom& room) {
   write_record(problem, state, room, Event::none, state.norm_r);
-  if (state.norm_r <= state.tolerance) {
+  // Below, what the recurrence says is about nothing but rounding, and so is all that it finds.
+  const double last_of_sense = problem.roundoff * problem.roundoff * state.norm_b;
+  if (state.norm_r <= larger(state.tolerance, last_of_sense)) {
     plan_check(state, Check::candidate);
     return false;
   }
