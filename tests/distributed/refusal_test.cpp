@@ -385,6 +385,9 @@ TEST(Misuse, RightHandSidesThatAreNotFinite_LeaveTheMatrixAlone) {
 /// Calls that wrote into what they read were `ok`, with wrong numbers.
 TEST(Misuse, MemoryThatIsShared_IsRefused) {
   Mesh mesh = make_mesh(2);
+  if (mesh.memory() == Memory::device) {
+    GTEST_SKIP() << "of CPU devices: some of the memory is that of the host";
+  }
   const SlabLayout layout = SlabLayout::even(8, 2, 4);
   const auto square = [&] { return shard(dense<double>({.n = 8}), layout); };
   // Two columns of the second slab, in rows of the first rank.
@@ -419,6 +422,9 @@ TEST(Misuse, MemoryThatIsShared_IsRefused) {
 /// Both may be blocks of a larger matrix.
 TEST(Misuse, RowsBetweenThoseOfOthers_AreApart) {
   Mesh mesh = make_mesh(2);
+  if (mesh.memory() == Memory::device) {
+    GTEST_SKIP() << "of CPU devices: the memory is that of the host";
+  }
   const SlabLayout layout = SlabLayout::even(8, 2, 4);
   DenseMatrix<double> whole(16, 5);
   const MatrixView<double> all = whole.view();
