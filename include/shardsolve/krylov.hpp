@@ -188,8 +188,9 @@ struct Options {
   double atol = 0.0;
   std::int64_t max_iterations = 10000;  ///< of bicgstab with two products each
   std::int64_t restart = 30;            ///< fgmres: vectors of a basis
-  bool use_guess = false;               ///< whether `x` holds x0; else x0 = 0
-  bool log = false;                     ///< whether the result has one
+  /// Whether `x` holds x0; else x0 = 0, as it is if b is less than rounding beside b - A x0.
+  bool use_guess = false;
+  bool log = false;  ///< whether the result has one
 };
 
 /// One iteration, or an event beside one. Scalars that a method has not are 0.

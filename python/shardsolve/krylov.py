@@ -149,7 +149,7 @@ def solve(
         atol: See above. Not traced.
         max_iterations: Not traced; of bicgstab with two products each.
         restart: Vectors of a basis of fgmres.
-        x0: A guess, like b; 0 by default.
+        x0: A guess, like b; 0 by default, and if b is less than rounding beside b - A x0.
         log: With full_output, whether info.log is kept.
         full_output: Also return what is known of the answer; nothing is raised then, and x is the
             best iterate unless on_failure is "nan".

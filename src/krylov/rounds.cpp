@@ -28,7 +28,7 @@ Rounds<T>::Rounds(mesh::Rank& rank, const SlabLayout& layout, const Problem& pro
     flag_arrived_.push_back(&rank.event());
   }
   State first;
-  begin(problem_, first, exponent, problem_.guess_exponent);
+  begin(problem_, first, exponent, problem_.guess_exponent, problem_.guess_size);
   memory_.state = rank.workspace<State>(1, 1).data();
   State* const on_host = rank.host_workspace<State>(1);
   *on_host = first;

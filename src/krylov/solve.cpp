@@ -124,6 +124,7 @@ class Solve {
     exponent_ = static_cast<int>(exponent_of(in_b));
     guess_exponent_ =
         static_cast<int>(too_much_for(in_x, exponent_, std::numeric_limits<Real>::max_exponent));
+    guess_size_ = static_cast<int>(size_of_guess(in_x, exponent_ - guess_exponent_));
     const auto make_a = a.make()(rank_, layout_);
     const auto make_m = preconditioner == nullptr ? make_identity<T>(b_.rows())
                                                   : preconditioner->make()(rank_, layout_);
@@ -147,6 +148,7 @@ class Solve {
     asked.has_bounds = is_twofold;
     Problem problem = problem_of(asked, dtype_of<T>);
     problem.guess_exponent = guess_exponent_;
+    problem.guess_size = guess_size_;
     return problem;
   }
 
@@ -185,6 +187,7 @@ class Solve {
   const Options& options_;
   int exponent_ = 0;
   int guess_exponent_ = 0;
+  int guess_size_ = 0;
 };
 
 std::complex<double> to_complex(const Number& x) { return {x.re, x.im}; }

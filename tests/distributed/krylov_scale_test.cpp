@@ -162,6 +162,28 @@ TYPED_TEST(KrylovScale, GuessThatIsFarTooLarge_IsNoSolution) {
   }
 }
 
+/// Beside A x0 nothing is left of b, or it is out of the range: the solve begins from 0.
+TYPED_TEST(KrylovScale, GuessThatLeavesNothingOfB_IsLeftOut) {
+  using T = TypeParam;
+  constexpr bool is_float = sizeof(RealOf<T>) == sizeof(float);
+  const int most = std::numeric_limits<RealOf<T>>::max_exponent;
+  for (const Method method : {Method::cg, Method::minres, Method::bicgstab, Method::fgmres}) {
+    for (const int of_a : {0, is_float ? 30 : 70, most / 2, most - 12}) {
+      for (const int of_guess : {is_float ? 40 : 80, most / 2, most - 12}) {
+        SCOPED_TRACE(::testing::Message() << "2^" << of_a << " A, 2^" << of_guess << " x0");
+        System<T> system = laplacian<T>(20, 2.3);
+        system.a = times_power(system.a, of_a);
+        system.guess = times_power(std::vector<T>(20, T{1}), of_guess);
+        const auto answer = solve_on(cpu_rank(), row_slabs(20, 1), system, operator_of(system),
+                                     nullptr, {.method = method, .rtol = 1e4 * unit_roundoff<T>});
+        EXPECT_TRUE(krylov::is_converged(answer.result.status)) << answer.result.message;
+        EXPECT_LE(true_residual(laplacian<T>(20, 2.3), times_power(answer.x, of_a)),
+                  1.01e4 * unit_roundoff<T>);
+      }
+    }
+  }
+}
+
 /// The first part of x is lost below the range, and A makes it most of b.
 TEST(KrylovLoss, PartsThatCount_AreNotCalledConverged) {
   System<float> system{"loss", 2, {1e8F, 0.0F, 0.0F, 1e-10F}, {2e-38F, 1e-38F}};

@@ -33,6 +33,11 @@ SHARDSOLVE_HOST_DEVICE inline std::int64_t too_much_for(Scan in_x, std::int64_t 
   return !in_x.is_zero() && most < exponent ? exponent - most : 0;
 }
 
+/// State::guess_size of a guess that is worked on times 2^exponent.
+SHARDSOLVE_HOST_DEVICE inline std::int64_t size_of_guess(Scan in_x, std::int64_t exponent) {
+  return in_x.is_zero() ? 0 : in_x.exponent + exponent;
+}
+
 /// How a solve ends that need not begin; `running` if it has to.
 SHARDSOLVE_HOST_DEVICE inline Status status_of(Scan in_b, Scan in_x) {
   return in_b.first_nonfinite >= 0   ? Status::nonfinite_rhs
@@ -65,7 +70,8 @@ SHARDSOLVE_HOST_DEVICE inline SolveState begin_solve(const Problem& problem, Sca
   solve.exponent = exponent_of(in_b);
   solve.guess_exponent = too_much_for(in_x, solve.exponent, largest);
   begin(problem, solve.state, static_cast<int>(solve.exponent),
-        static_cast<int>(solve.guess_exponent));
+        static_cast<int>(solve.guess_exponent),
+        static_cast<int>(size_of_guess(in_x, solve.exponent - solve.guess_exponent)));
   return solve;
 }
 

@@ -30,6 +30,9 @@ enum class Check : std::int32_t {
   rounding,   ///< by how much may the residual that was just recomputed be wrong?
 };
 
+/// State::guess_exponent of a guess that the solve has found to be worse than 0.
+constexpr std::int32_t guess_is_left_out = -1;
+
 /// What the step of one reduction leaves to the step of the next.
 enum class Plan : std::int32_t { go_on, check, resume, begin_anew };
 
@@ -98,6 +101,7 @@ struct Problem {
   std::int32_t guessed_exponent = 0;
   std::int32_t max_exponent = 0;
   std::int32_t guess_exponent = 0;  ///< of the state that the solve begins with
+  std::int32_t guess_size = 0;      ///< likewise
 
   SHARDSOLVE_HOST_DEVICE bool is_hermitian_method() const {
     return method == Method::cg || method == Method::minres;
@@ -165,7 +169,9 @@ struct State {
   Scaling scaling_m;
   std::int32_t exponent_of_b = 0;   ///< b is worked on times 2^exponent
   std::int32_t exponent_of_x = 0;   ///< x belongs to 2^exponent A
-  std::int32_t guess_exponent = 0;  ///< of the guess 2^exponent is missing; see scale_guess()
+  /// Of the guess 2^exponent is missing, see scale_guess(); or it is left out.
+  std::int32_t guess_exponent = 0;
+  std::int32_t guess_size = 0;  ///< its parts, as they are, are less than 2^that
 
   // Norms, of the scaled problem.
   double norm_b = 0.0;

@@ -18,11 +18,13 @@ SHARDSOLVE_HOST_DEVICE inline void begin_first_round(const Problem& problem, Sta
 }
 
 /// Before the first round, and nothing else: what the first kernels do. `exponent`: b is worked on
-/// times 2^that, and the guess likewise but for 2^guess_exponent.
+/// times 2^that, and the guess likewise but for 2^guess_exponent; then its parts are less than
+/// 2^guess_size.
 SHARDSOLVE_HOST_DEVICE inline void begin(const Problem& problem, State& state, int exponent = 0,
-                                         int guess_exponent = 0) {
+                                         int guess_exponent = 0, int guess_size = 0) {
   state.atol = ldexp(problem.atol, exponent);
   state.guess_exponent = guess_exponent;
+  state.guess_size = guess_size;
   state.exponent_of_b = exponent;
   begin_first_round(problem, state);
 }

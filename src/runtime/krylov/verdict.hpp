@@ -100,7 +100,7 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
   state.skip_operator = problem.is_twofold != 0 ? runtime::twofold_product : runtime::usual_product;
   if (check == Check::start) {
     state.actions |= act_measure_b;
-    scale_guess(state);
+    scale_guess(problem, state);
   }
   round_x(problem, state);
   if (check == Check::start) {
@@ -306,6 +306,12 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     state.best_norm = norm;
     state.base_norm = norm;
     state.norm_r = norm;
+  }
+  if (state.check == Check::start && state.guess_exponent != guess_is_left_out &&
+      x_squared != 0.0 && !(norm * problem.roundoff <= state.norm_b)) {
+    state.guess_exponent = guess_is_left_out;
+    plan_check(state, Check::start);
+    return AfterCheck::nothing;
   }
   if (!is_finite(residual_squared)) {
     if (!is_nonfinite(state.pending)) {
