@@ -156,6 +156,8 @@ class KrylovInfo:
                 "from the function that is transformed, and read it outside"
             )
         words = np.asarray(jax.device_get(self.report)).reshape(-1, self.report.shape[-1])
+        if not len(words):
+            return ""
         failed = ~np.array([KrylovStatus(int(one[_STATUS])).is_converged for one in words])
         return message_of(words[int(np.argmax(failed))])
 

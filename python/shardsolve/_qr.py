@@ -29,6 +29,7 @@ from shardsolve._products import (
     rows_in,
 )
 from shardsolve._records import EighInfo, Info, Status, raise_if_failed
+from shardsolve._svd import change_of_values
 from shardsolve._words import accepts
 
 Arrays = tuple[jax.Array, ...]
@@ -437,8 +438,7 @@ def _change_of_residuals(r: jax.Array, change: jax.Array, cut: Cut | None) -> ja
 def _change_of_values(r: jax.Array, dr: jax.Array, found: _Found, which: _Which) -> jax.Array:
     if which.wanted != _SHORTEST:
         return jnp.zeros_like(found.values)
-    values = functools.partial(jnp.linalg.svd, compute_uv=False)
-    return jax.jvp(values, (r,), (dr,))[1]
+    return change_of_values(r, dr)
 
 
 def _damped(r: jax.Array, eps: jax.Array) -> jax.Array:
@@ -452,6 +452,27 @@ def _normal_solve(t: jax.Array, v: jax.Array) -> jax.Array:
     return solve_triangular(t, solve_triangular(t, v, trans="C"))
 
 
+def _damped_solve(
+    a: jax.Array, r: jax.Array, eps: jax.Array, v: jax.Array, up: jax.Array | int, cut: Cut | None
+) -> jax.Array:
+    """(a^H a + eps)^-1 v of 2^up a and 2^(2 up) eps, where r^H r = a^H a.
+
+    Its derivatives are by a and eps: r has none where columns depend on each other.
+    """
+    t = times_power(_damped(lax.stop_gradient(r), lax.stop_gradient(eps)), up)
+    scaled, shift = times_power(a, up), times_power(times_power(eps, up), up)
+
+    def product(x: jax.Array) -> jax.Array:
+        return down_rows(scaled, along_rows(scaled, x, cut), cut) + shift * x
+
+    return lax.custom_linear_solve(
+        product,
+        v,
+        lambda _, y: _normal_solve(t, y),
+        transpose_solve=lambda _, y: jnp.conj(_normal_solve(t, jnp.conj(y))),
+    )
+
+
 def _power_to_one(t: jax.Array) -> jax.Array:
     """The exponent of a power of two that brings the largest number of t to 1: squares fit then."""
     largest = jnp.max(size_of(lax.stop_gradient(t)))
@@ -462,17 +483,18 @@ def _power_to_one(t: jax.Array) -> jax.Array:
 def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Which) -> Arrays:
     """For m >= n: dx = a^+ (db - da x) + (a^H a)^-1 da^H r, r = b - a x; with eps likewise."""
     (a, b, eps), (da, db, deps) = primals, tangents
-    (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (a,), (da,))
     x = found.x
     residual = b - along_rows(a, x, cut)
     moved = db - along_rows(da, x, cut)
     if which.wanted == _DAMPED:
-        t = _damped(r, eps)
-        up = _power_to_one(t)
+        r = _qr_of(cut, True)(lax.stop_gradient(a))[1]
+        dr = jnp.zeros_like(r)
+        up = _power_to_one(_damped(r, lax.stop_gradient(eps)))
         right = down_rows(da, times_power(residual, up), cut)
         right += down_rows(a, times_power(moved, up), cut) - deps * times_power(x, up)
-        dx = times_power(_normal_solve(times_power(t, up), right), up)
+        dx = times_power(_damped_solve(a, r, eps, right, up, cut), up)
     else:
+        (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (a,), (da,))
         up = _power_to_one(r)
         right = down_rows(da, times_power(residual, up), cut)
         dx = solve_triangular(r, down_rows(q, moved, cut))
@@ -494,17 +516,19 @@ def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
     if cut is not None and not cut.inside:
         a, b, da, db = (cut.whole(one, len(one)) for one in (a, b, da, db))
     ah, dah = _rows(adjoint(a), cut), _rows(adjoint(da), cut)
-    (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (ah,), (dah,))
-    if cut is not None and not cut.inside:
-        q = cut.whole(q, len(q))
     x = found.x
     moved = db - high(da, x)
     if which.wanted == _DAMPED:
-        t = _damped(r, eps)
-        y = _normal_solve(t, b)
+        r = _qr_of(cut, True)(lax.stop_gradient(ah))[1]
+        dr = jnp.zeros_like(r)
+        solve = functools.partial(_damped_solve, ah, r, eps, up=0, cut=cut)
+        y = solve(b)
         change = high(adjoint(da), y)
-        dx = change + high(adjoint(a), _normal_solve(t, moved - high(a, change) - deps * y))
+        dx = change + high(adjoint(a), solve(moved - high(a, change) - deps * y))
     else:
+        (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (ah,), (dah,))
+        if cut is not None and not cut.inside:
+            q = cut.whole(q, len(q))
         y = _normal_solve(r, b)
         change = high(adjoint(da), y)
         along = solve_triangular(r, moved, trans="C") - high(adjoint(q), change)

@@ -153,6 +153,8 @@ class _Judged:
                 "from the function that is transformed, and read it outside"
             )
         words = jax.device_get(self.verdict).reshape(-1, VERDICT_WORDS)
+        if not len(words):
+            return ""
         first = int(np.argmax(words[:, 0] != 0))
         return self._named(first) + _library.message(words[first])
 
@@ -210,7 +212,9 @@ class EighInfo(_Judged):
         """One sentence if an error is far beyond rounding, as by a badly conditioned b; or ""."""
         errors = {"residual": self.residual, "orthogonality": self.orthogonality}
         rounding = 1000 * float(jnp.finfo(self.residual.dtype).eps) / 2
-        worst = {name: float(np.max(jax.device_get(error))) for name, error in errors.items()}
+        worst = {
+            name: float(np.max(jax.device_get(error), initial=0)) for name, error in errors.items()
+        }
         said = ", ".join(f"{name} {error:.1e}" for name, error in worst.items() if error > rounding)
         if not said:
             return ""

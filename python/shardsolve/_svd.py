@@ -144,7 +144,7 @@ def matrix_rank(
         axis_name: As in `svd`.
 
     Returns:
-        int32; -1 where there are no singular values, inside of `jit`.
+        int32; -1 where there are no singular values, or a traced rtol is none, inside of `jit`.
 
     Raises:
         LinAlgError, SolverError, TypeError: As in `svd`.
@@ -162,7 +162,7 @@ def matrix_rank(
     lifts = s[0] < 1
     s = jnp.where(lifts, lifted(jnp.where(lifts, s, 0)), s)
     rank = jnp.sum(s > rtol * s[0]).astype(jnp.int32)
-    return jnp.where(jnp.isnan(s[0]), -1, rank)
+    return jnp.where(jnp.isnan(s[0]) | ~(jnp.asarray(rtol) >= 0), -1, rank)
 
 
 def cond_in_2_norm(a: object, mesh: Mesh | None, axis_name: AxisName | None) -> jax.Array:
@@ -249,9 +249,32 @@ def _quotients(s: jax.Array) -> jax.Array:
 
 @functools.cache
 def _vectors_of(cut: Cut | None) -> Callable[[jax.Array], _Vectors]:
-    @jax.custom_jvp
+    return _with_derivatives(lambda a: _Vectors(*_calls.svd(cut)(a)), cut)
+
+
+@functools.cache
+def _vectors_of_few_rows() -> Callable[[jax.Array], _Vectors]:
     def find(a: jax.Array) -> _Vectors:
-        return _Vectors(*_calls.svd(cut)(a))
+        u, s, vh = jnp.linalg.svd(a, full_matrices=False)
+        nothing = jnp.zeros((), jnp.int32)
+        return _Vectors(u, s, adjoint(vh), jnp.zeros_like(s), nothing)
+
+    return _with_derivatives(find, None)
+
+
+def change_of_values(a: jax.Array, da: jax.Array) -> jax.Array:
+    """Of the singular values of a matrix that all devices have, not of more columns than rows.
+
+    Its own derivatives are NaN where values are equal.
+    """
+    found = _vectors_of_few_rows()(a)
+    return jnp.real(jnp.diagonal(_high(adjoint(found.u), _high(da, found.v))))
+
+
+def _with_derivatives(
+    find: Callable[[jax.Array], _Vectors], cut: Cut | None
+) -> Callable[[jax.Array], _Vectors]:
+    find = jax.custom_jvp(find)
 
     @find.defjvp
     def rule(primals, tangents):
@@ -316,15 +339,12 @@ def _polar_of(cut: Cut | None) -> Callable[[jax.Array], _Polar]:
         (a,), (da,) = primals, tangents
         found = find(a)
         u, h = found.u, found.h
-        w, z = jnp.linalg.eigh(h, symmetrize_input=False)
         inner = down_rows(u, da, cut)
-        right = _high(adjoint(z), _high(inner - adjoint(inner), z))
-        turn = _high(_high(z, right / (w[:, None] + w[None, :])), adjoint(z))
+        turn = _solve_sum(h, inner - adjoint(inner))
         dh = inner - _high(turn, h)
         du = along_rows(u, turn, cut)
         if rows_in(a, cut) > a.shape[1]:
-            outside = along_rows(da - along_rows(u, inner, cut), z, cut)
-            du = du + along_rows(outside / w, adjoint(z), cut)
+            du = du + along_rows(da - along_rows(u, inner, cut), _inverse(h), cut)
         return found, _Polar(
             du,
             (dh + adjoint(dh)) / 2,
@@ -333,6 +353,41 @@ def _polar_of(cut: Cut | None) -> Callable[[jax.Array], _Polar]:
         )
 
     return find
+
+
+# Both know their own derivatives by h alone. Those of eigenvectors are not there where eigenvalues
+# are equal, which does no harm here.
+
+
+def _solve_sum(h: jax.Array, right: jax.Array) -> jax.Array:
+    """X with h x + x h = right, for positive definite h."""
+    w, z = jnp.linalg.eigh(lax.stop_gradient(h), symmetrize_input=False)
+
+    def solve(y: jax.Array) -> jax.Array:
+        parts = _high(adjoint(z), _high(y, z)) / (w[:, None] + w[None, :])
+        return _high(_high(z, parts), adjoint(z))
+
+    return _linear_solve(lambda x: _high(h, x) + _high(x, h), right, solve)
+
+
+def _inverse(h: jax.Array) -> jax.Array:
+    w, z = jnp.linalg.eigh(lax.stop_gradient(h), symmetrize_input=False)
+    one = jnp.eye(len(h), dtype=h.dtype)
+    return _linear_solve(lambda x: _high(h, x), one, lambda y: _high(z / w, _high(adjoint(z), y)))
+
+
+def _linear_solve(
+    product: Callable[[jax.Array], jax.Array],
+    right: jax.Array,
+    solve: Callable[[jax.Array], jax.Array],
+) -> jax.Array:
+    """Of a Hermitian map: its transpose is its conjugate."""
+    return lax.custom_linear_solve(
+        product,
+        right,
+        lambda _, y: solve(y),
+        transpose_solve=lambda _, y: jnp.conj(solve(jnp.conj(y))),
+    )
 
 
 def _placed(a: jax.Array, cut: Cut | None) -> jax.Array:

@@ -106,6 +106,25 @@ def test_no_answer_is_status_seven_and_nan(bad, way, dtype):
         assert np.isnan(x).all()
 
 
+def test_answer_that_is_none_is_status_seven_though_there_is_a_factor():
+    mesh, _, _, _, whole = system("float64")
+    one = put(np.eye(ROWS), mesh, "x")
+    asked = {"return_status": True}
+    for a, b in ((one, whole.at[1].set(np.nan)), (1e-200 * one, 1e200 * whole)):
+        x, status = potrs(a, b, T_A, mesh, SPECS, **asked)
+        assert status == 7
+        assert np.isnan(x).any()
+        inside = jax.shard_map(
+            lambda a, b: potrs_shardmap_ctx(a, b, T_A),
+            mesh=mesh,
+            in_specs=(P("x", None), P(None, None)),
+            out_specs=(P(None, None), P(None)),
+            check_vma=False,
+        )
+        assert inside(a, b)[1] == 7
+    assert potri(1e-320 * one, T_A, mesh, SPECS, **asked)[1] == 7
+
+
 @pytest.mark.parametrize("explicit", [False, True])
 @pytest.mark.parametrize("way", ["eager", "jit"])
 @pytest.mark.parametrize("specs", [{"in_specs": SPECS}, {"matrix_specs": SPECS}, {}], ids=str)

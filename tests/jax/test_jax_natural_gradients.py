@@ -418,6 +418,14 @@ def test_shift_that_is_zero_in_the_type_of_the_gram_matrix_is_refused():
     o, f = single_precision()
     with pytest.raises(ValueError, match="shift is 1e-60, which is 0 or subnormal in float32"):
         natural.solve(o, f, 1e-60)
+    with pytest.raises(ValueError, match="shift is 1e\\+39, which is above the range of float32"):
+        natural.solve(o, f, 1e39)
+
+
+def test_samples_that_are_zero_have_no_direction():
+    x, info = natural.solve(np.zeros((6, 4)), np.ones(6), 0, solver="smooth_pinv", full_output=True)
+    assert info.status == shardsolve.Status.OK
+    assert np.array_equal(x, np.zeros(4))
 
 
 @pytest.mark.parametrize("side", ["samples", "parameters"])

@@ -201,6 +201,20 @@ def test_the_outcome_says_what_was_done():
     assert "after 25 steps, ended by steps" in str(outcome)
 
 
+def test_squares_below_the_range_are_not_called_learned():
+    problem = fb.Problem(
+        fb.Boxes((0, 1), 2),
+        axes="t",
+        terms=[
+            fb.Interior(lambda x, u: u.t - 1, points=20, weight=1e-25),
+            fb.Boundary(lambda x, u: u.v, where="t = 0", weight=1e-25),
+        ],
+    )
+    with pytest.warns(UserWarning, match="squares of residuals are below the range"):
+        run = problem.train(fb.Adam(steps=3, dtype=np.float32))
+    assert not run.outcome.ok
+
+
 def test_the_length_of_blocks_changes_no_bit():
     other = spring().train(replace(ADAM, block=25))
     assert other.outcome.losses == by_adam().outcome.losses

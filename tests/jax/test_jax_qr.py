@@ -349,6 +349,34 @@ def test_qr_gradient_leaves_the_matrix_cut(function):
     assert largest_collective(compiled_text(gradient, a)) < a.size // DEVICES
 
 
+@pytest.mark.parametrize("shape", ("tall", "wide"))
+def test_qr_second_derivatives_of_ridge_are_there_for_any_matrix(shape):
+    m, n = SHAPES[shape]
+    a = of_rank(min(m, n) - 2, m, n)
+    a[:, 1] = 0
+    b, d = matrix(m, 2), matrix(m, n, seed=9)
+
+    def second(ridge, a, b, d):
+        f = jax.grad(lambda t, eps: jnp.sum(ridge(a + t * d, b, eps) ** 3), argnums=(0, 1))
+        return np.array(jax.jacfwd(f, argnums=(0, 1))(0.0, 0.3))
+
+    expected = second(jnp_ridge, a, b, d)
+    assert close(second(shardsolve.ridge, *map(spread, (a, b, d))), expected, 1e6)
+
+
+def test_qr_second_derivatives_of_equal_values_are_nan():
+    """They were made with 1 / rounding."""
+    q = np.linalg.qr(matrix(4, 4))[0]
+    a = (q * [1, 1, 2, 3]) @ np.linalg.qr(matrix(4, 4, seed=5))[0]
+    d = matrix(4, 4, seed=6)
+
+    def f(t):
+        return jnp.sum(shardsolve.lstsq(a + t * d, np.ones(4))[3] ** 2)
+
+    assert np.isfinite(jax.grad(f)(0.0))
+    assert np.isnan(jax.hessian(f)(0.0))
+
+
 @pytest.mark.parametrize("function", ("least_squares", "lstsq", "values", "ridge", "pinv"))
 @pytest.mark.parametrize("way", ("explicit", more("jit")))
 def test_qr_gradient_of_fewer_rows_is_that_of_jnp(function, way):

@@ -341,6 +341,31 @@ def test_svd_derivatives_that_are_not_there_are_nan():
     assert not np.isfinite(slope).all() or np.max(np.abs(slope)) > 1e10
 
 
+@pytest.mark.parametrize("dtype", ("float64", "complex128"))
+@pytest.mark.parametrize("m", (4, M))
+def test_svd_second_derivatives_of_polar_factors_know_no_equal_values(m, dtype):
+    """Those of eigenvectors of h do: the last values are nearly equal, or equal."""
+    d = spread(matrix(m, 4, dtype, 7))
+    for values in ([3, 2, 1.5, 1], [2, 2, 1, 1], [1, 1, 1, 1]):
+        a = spread(with_values(values, m, dtype))
+        for factor in (0, 1):
+
+            def f(t, a=a, factor=factor):
+                return jnp.sum(jnp.real(shardsolve.polar(a + t * d)[factor]) ** 3)
+
+            h = 1e-3
+            slope = jax.jit(jax.grad(f))
+            differences = (slope(h) - slope(-h)) / (2 * h)
+            assert abs(jax.hessian(f)(0.0) - differences) < 1e-3 * abs(differences)
+
+
+def test_svd_rank_by_a_traced_rtol_that_is_none_is_none():
+    a = with_values([1, 0.1, 0.01], 4)
+    rank = jax.jit(lambda rtol: shardsolve.matrix_rank(a, rtol=rtol))
+    assert rank(0.05) == 2
+    assert rank(-1.0) == rank(np.nan) == -1
+
+
 def test_svd_vmap_is_that_of_jnp():
     a = np.stack([matrix(8, 3, seed=seed) for seed in range(3)])
     assert close(jax.jit(jax.vmap(shardsolve.svd))(a), jax.vmap(jnp_svd)(a), 1e5)

@@ -12,6 +12,7 @@ the shape), there is no padding to choose, and gradients exist. And of 1.4.1 `lu
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from collections.abc import Callable, Sequence
 
@@ -89,12 +90,12 @@ def potrs(
         x, or (x, status), (x, logdet) or (x, logdet, status). NaN if there is no answer.
     """
     _require_flags(return_status=return_status, pad=pad, return_logdet=return_logdet, donate=donate)
-    factor, x, cut = _potrs(a, b, T_A, mesh, _one_of(matrix_specs, in_specs), donate)
+    factor, x, status, cut = _potrs(a, b, T_A, mesh, _one_of(matrix_specs, in_specs), donate)
     results = [x]
     if return_logdet:
         results.append(_cholesky._logdet(factor, cut))
     if return_status:
-        results.append(_status(factor))
+        results.append(status)
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -112,8 +113,8 @@ def potri(
     mesh = _with_devices(mesh, a)
     a = _on(a, mesh, _axes(in_specs, mesh, a))
     factor = _factor(a, T_A, mesh)
-    inverse, _ = shardsolve.inv(factor, full_output=True)
-    return (inverse, _status(factor)) if return_status else inverse
+    inverse, info = shardsolve.inv(factor, full_output=True)
+    return (inverse, _status_of(info.verdict)) if return_status else inverse
 
 
 def potrs_shardmap_ctx(
@@ -150,22 +151,23 @@ def potrs_shardmap_ctx(
     specs = _one_of(matrix_specs, in_specs)
     if inside_shard_map():
         return _potrs_inside(a, b, T_A, return_logdet)
-    factor, x, cut = _potrs(a, b, T_A, mesh, specs, donate=False)
+    factor, x, status, cut = _potrs(a, b, T_A, mesh, specs, donate=False)
     logdet = (_cholesky._logdet(factor, cut),) if return_logdet else ()
-    return factor._slab, x, *logdet, _status(factor)[None]
+    return factor._slab, x, *logdet, status[None]
 
 
 def _potrs(
     a: jax.Array, b: jax.Array, tile: int, mesh: Meshes, specs: Specs, donate: bool
-) -> tuple[shardsolve.Factor, jax.Array, Cut | None]:
-    """The factor, x, and how they are cut."""
+) -> tuple[shardsolve.Factor, jax.Array, jax.Array, Cut | None]:
+    """The factor, x, status, and how they are cut."""
     a = check_matrix(a, inside=False)
     mesh = _with_devices(mesh, a)
     a = _on(a, mesh, _axes(specs, mesh, a))
     factor = _factor(a, tile, mesh, donate)
     b = check_right_hand_side(factor.shape, factor.dtype, b)
     cut = find_cut(factor._slab, mesh, None, b)
-    return factor, _cholesky._cho_solve(factor, b, cut, False)[0], cut
+    x, info = _cholesky._cho_solve(factor, b, cut, False)
+    return factor, x, _status_of(info.verdict), cut
 
 
 def _potrs_inside(
@@ -175,14 +177,16 @@ def _potrs_inside(
     a, b = _own_rows_and_all(a, b)
     rows, n = a.shape
     factor = shardsolve.cho_factor(a, tile=_tile(tile))
-    rest = (shardsolve.logdet(factor),) if return_logdet else ()
-    rest = *rest, _status(factor)[None]
+    logdet = (shardsolve.logdet(factor),) if return_logdet else ()
+    solve = functools.partial(shardsolve.cho_solve, factor, full_output=True, estimate_rcond=False)
     if rows == n:  # every device has a matrix of its own
-        return shardsolve.cho_solve(factor, b), *rest
-    axes = manual_axes()
-    own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
-    x = shardsolve.cho_solve(factor, own, axis_name=axes)
-    return lax.all_gather(x, axes, tiled=True), *rest
+        x, info = solve(b)
+    else:
+        axes = manual_axes()
+        own = lax.dynamic_slice_in_dim(b, lax.axis_index(axes) * rows, rows)
+        x, info = solve(own, axis_name=axes)
+        x = lax.all_gather(x, axes, tiled=True)
+    return x, *logdet, _status_of(info.verdict)[None]
 
 
 def _own_rows_and_all(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -211,7 +215,9 @@ def lu_solve(
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Solves a x = b for a general square matrix; never raises for the numbers.
 
-    Arguments as in `potrs`. `a` is kept even if it is donated: the answer is certified with it.
+    Arguments as in `potrs`. `a` is kept even if it is donated: the answer is certified with it. So
+    x solves a system beside this one by rounding; how near to a singular one that is,
+    `shardsolve.solve` says.
 
     Returns:
         x, or (x, status). NaN if there is no answer.
@@ -273,8 +279,8 @@ def potri_shardmap_ctx(a: jax.Array, T_A: int, pad: bool = True) -> tuple[jax.Ar
     _require_flags(pad=pad)
     _require_shard_map("potri")
     factor = shardsolve.cho_factor(a, tile=_tile(T_A))
-    inverse, _ = shardsolve.inv(factor, full_output=True)
-    return inverse, _status(factor)[None]
+    inverse, info = shardsolve.inv(factor, full_output=True)
+    return inverse, _status_of(info.verdict)[None]
 
 
 def potri_symmetrize(a: jax.Array) -> jax.Array:
@@ -764,10 +770,6 @@ def _tile(largest: int) -> int:
             "for example 256"
         )
     return min(int(largest), 1024)
-
-
-def _status(factor: shardsolve.Factor) -> jax.Array:
-    return _status_of(factor.info.verdict)
 
 
 def _status_of(verdict: jax.Array) -> jax.Array:

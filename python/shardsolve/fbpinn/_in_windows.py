@@ -94,7 +94,8 @@ def in_windows(
         for number, (term, given) in enumerate(
             zip(problem.prepared, problem._given["terms"], strict=True)
         )
-        if isinstance(given, Data) and np.allclose(term.points[:, along], low, atol=1e-9)
+        if isinstance(given, Data)
+        and np.all(np.abs(term.points[:, along] - low) <= 1e-9 * (high - low))
     ]
     if not begins:
         raise ValueError(

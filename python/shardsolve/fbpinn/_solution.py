@@ -52,12 +52,14 @@ class Solution:
                 f"a point of shape {point.shape} given: ({problem.boxes.dimensions},) is accepted; "
                 "for many points take jax.vmap(run.u), or run.evaluate"
             )
-        if point.dtype.kind != "f":
-            point = point.astype(float)
+        # Last layers are large and of both signs: narrower numbers would lose what is left of them.
+        kind, point = point.dtype, point.astype(float)
         each = [self._of_level(point, *level) for level in self._levels]
         values = jnp.stack(each).sum(0)
         if problem.constrain is not None:
             values = jnp.stack(list(problem._constrain(point, list(values))))
+        if jnp.issubdtype(kind, jnp.floating):
+            values = values.astype(kind)
         return values[0] if len(problem.fields) == 1 else values
 
     def _of_level(

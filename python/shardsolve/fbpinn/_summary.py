@@ -82,10 +82,13 @@ def summary(training: Any, ended: str, saves: Any) -> Run:
             f"{'Ctrl-C' if ended == 'interrupt' else 'a signal'} ended it after {int(state.step)} "
             f"of {training.how.steps} steps; what was learned is kept"
         )
-    elif course.losses and not loss < max(course.losses[0], 1e-300):
+    elif course.losses and not loss < course.losses[0]:
         status = Status.NOT_CONVERGED
         course.warnings.append(
-            f"the loss is {loss:.3e} and was {course.losses[0]:.3e} at the beginning: take a "
+            "the loss was 0 at the beginning: squares of residuals are below the range of their "
+            "dtype, or no equation asks for anything; multiply the equations by a power of ten"
+            if course.losses[0] == 0
+            else f"the loss is {loss:.3e} and was {course.losses[0]:.3e} at the beginning: take a "
             "smaller rate"
         )
     parts = training.setup.parts_of_networks(kept)

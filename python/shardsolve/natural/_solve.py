@@ -289,10 +289,15 @@ def _check_numbers(shift: Any, scale: Any, solver: str, wide: np.dtype) -> list[
             is_right = number.shape == () and number.dtype.kind in "fiu" and np.isfinite(number)
             may_be_zero = name == "shift" and solver == "smooth_pinv"
             is_right = is_right and (number > 0 or (may_be_zero and number == 0))
-            if is_right and number > 0 and number.astype(real) < jnp.finfo(real).tiny:
+            if is_right and 0 < number < jnp.finfo(real).tiny:
                 raise ValueError(
                     f"{name} is {value!r}, which is 0 or subnormal in {real.name}; "
                     f"pass {accepted} of at least {jnp.finfo(real).tiny:.1e}"
+                )
+            if is_right and number > jnp.finfo(real).max:
+                raise ValueError(
+                    f"{name} is {value!r}, which is above the range of {real.name}; "
+                    f"pass {accepted} of at most {jnp.finfo(real).max:.1e}"
                 )
         if not is_right:
             raise ValueError(f"{name} is {value!r}; pass {accepted}")
@@ -457,7 +462,7 @@ def _powers_of(
 ) -> _Powers:
     def power_of(given: jax.Array) -> jax.Array:
         size = _largest(given)
-        return jnp.where(size > 0, jnp.frexp(size)[1], _OF_ZERO)
+        return jnp.where(size == 0, _OF_ZERO, jnp.frexp(size)[1])
 
     of_o, root = power_of(o), power_of(jnp.sqrt(scale))
     of_a, of_shift = of_o + root, power_of(jnp.sqrt(shift))
@@ -488,6 +493,7 @@ def _prepared(
     # Two factors: neither is out of range.
     half = powers.a // 2
     o = times_power(root, -half) * o * times_power(jnp.ones_like(root), half - powers.a)
+    o = jnp.where(powers.a > _OF_ZERO // 2, o, 0)  # no power of two is as large as that
     f = root * _times_power(f, -powers.g)
     if not plan.stacked:
         return o, f

@@ -65,18 +65,19 @@ SHARDSOLVE_HOST_DEVICE inline void scale_products(State& state) {
   }
 }
 
-/// x, which is still the guess, becomes that of 2^exponent A. It becomes 0, which is nearer, if it is
-/// much too large for b and that A as well, if it would leave the range, or if its residual says so.
+/// x, which is still the guess, becomes that of 2^exponent A. It becomes 0, which is nearer, if it
+/// is much too large for b and that A as well, if it would leave the range, or if its residual says
+/// so.
 SHARDSOLVE_HOST_DEVICE inline void scale_guess(const Problem& problem, State& state) {
   const bool is_left_out = state.guess_exponent == guess_is_left_out;
-  const std::int32_t missing = state.exponent_of_x - state.scaling_a.exponent +
-                               (is_left_out ? 0 : state.guess_exponent);
+  const std::int32_t missing =
+      state.exponent_of_x - state.scaling_a.exponent + (is_left_out ? 0 : state.guess_exponent);
   const bool is_too_large = (state.guess_exponent > 0 && missing > 0) ||
                             (missing > 0 && state.guess_size + missing > problem.max_exponent);
   if (missing != 0 || is_left_out) {
     state.actions |= act_scale_x;
-    state.coefficient[of_scale_x] = {
-        is_too_large || is_left_out ? 0.0 : power_of_two(missing), 0.0};
+    state.coefficient[of_scale_x] = {is_too_large || is_left_out ? 0.0 : power_of_two(missing),
+                                     0.0};
   }
   state.exponent_of_x = state.scaling_a.exponent;
   state.guess_exponent = is_left_out ? guess_is_left_out : 0;

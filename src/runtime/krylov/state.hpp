@@ -167,8 +167,8 @@ struct State {
   std::int32_t best_is_recomputed = 0;  ///< or best_norm is the recurrence's
   Scaling scaling_a;
   Scaling scaling_m;
-  std::int32_t exponent_of_b = 0;   ///< b is worked on times 2^exponent
-  std::int32_t exponent_of_x = 0;   ///< x belongs to 2^exponent A
+  std::int32_t exponent_of_b = 0;  ///< b is worked on times 2^exponent
+  std::int32_t exponent_of_x = 0;  ///< x belongs to 2^exponent A
   /// Of the guess 2^exponent is missing, see scale_guess(); or it is left out.
   std::int32_t guess_exponent = 0;
   std::int32_t guess_size = 0;  ///< its parts, as they are, are less than 2^that
