@@ -294,6 +294,13 @@ def _require_devices(a: jax.Array, name: str, mesh: Mesh | AbstractMesh) -> None
             "matrix or factor. Move one with jax.device_put; a factor is made where it will be "
             "used by cho_factor(a, mesh=...)"
         )
+    if isinstance(a.sharding, NamedSharding):
+        order, wanted = ([_id(one) for one in m.devices.flat] for m in (a.sharding.mesh, mesh))
+        if order != wanted:
+            raise ValueError(
+                f"{name} lies on a mesh of the devices {order}, in this order, and the call would "
+                f"run on a mesh of {wanted}, which JAX does not mix: move one with jax.device_put"
+            )
 
 
 def _mesh_of(a: jax.Array) -> Mesh | AbstractMesh:

@@ -87,6 +87,17 @@ B_PLACES = {
 }
 
 
+@pytest.mark.skipif(len(jax.devices()) < 2, reason="of two devices on")
+def test_devices_in_another_order_are_refused_by_name():
+    a, b = np.eye(2 * len(jax.devices())), np.ones(2 * len(jax.devices()))
+    here, there = (
+        jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(devices), "x"), P("x"))
+        for devices in (jax.devices(), jax.devices()[::-1])
+    )
+    with pytest.raises(ValueError, match="b lies on a mesh of the devices .* in this order"):
+        shardsolve.solve(jax.device_put(a, here), jax.device_put(b, there))
+
+
 @pytest.mark.parametrize("matrix", (jnp.asarray, more(np.asarray)), ids=("jax", "numpy"))
 @pytest.mark.parametrize("way", ("eager", "constant_of_jit", "vmap_of_b"))
 @pytest.mark.parametrize("place", B_PLACES)
