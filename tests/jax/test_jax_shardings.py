@@ -94,7 +94,7 @@ def test_devices_in_another_order_are_refused_by_name():
         jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(devices), "x"), P("x"))
         for devices in (jax.devices(), jax.devices()[::-1])
     )
-    with pytest.raises(ValueError, match="b lies on a mesh of the devices .* in this order"):
+    with pytest.raises(ValueError, match=r"b lies on a mesh of the devices .* in this order"):
         shardsolve.solve(jax.device_put(a, here), jax.device_put(b, there))
 
 
