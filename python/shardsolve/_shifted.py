@@ -14,6 +14,7 @@ from shardsolve._cut import Cut
 from shardsolve._records import Info, Status
 
 LADDER_STEPS = 10  # how often a shift is multiplied by ten at most, unless something else is asked
+ROUNDING = 32  # times eps, beside its entry of the diagonal: what a pivot of rounding may be
 
 State = tuple[jax.Array, jax.Array, _cholesky.Factor]  # steps taken, shift, factor with it
 
@@ -25,7 +26,7 @@ def adder(matrix: jax.Array, cut: Cut | None, rows: int) -> Callable[[jax.Array]
     stand for an eigenvalue of a size that is there anyway.
     """
     numbers = jnp.arange(len(matrix), dtype=jnp.int32)
-    is_diagonal = (numbers if cut is None else cut.place(numbers))[:, None] == numbers[None]
+    is_diagonal = _is_diagonal(matrix, cut)
 
     def largest() -> jax.Array:
         return jnp.max(jnp.where(is_diagonal, matrix.real, 0))
@@ -39,6 +40,24 @@ def adder(matrix: jax.Array, cut: Cut | None, rows: int) -> Callable[[jax.Array]
     return add
 
 
+def _is_diagonal(matrix: jax.Array, cut: Cut | None) -> jax.Array:
+    numbers = jnp.arange(len(matrix), dtype=jnp.int32)
+    return (numbers if cut is None else cut.place(numbers))[:, None] == numbers[None]
+
+
+def _is_rounding(factor: _cholesky.Factor, cut: Cut | None) -> jax.Array:
+    """Whether a pivot is no more than rounding leaves of the entry of the diagonal it came from.
+
+    Digits of x along it are then noise divided by that pivot, more than a tenth of x as a rule:
+    matrices of low rank with a shift, N and P from 3 to 100, beside exact fractions. Not a small
+    condition number: rows of very different sizes are as good as others.
+    """
+    eps = jnp.finfo(factor.dtype).eps
+    pivots = jnp.square(factor._slab.real)
+    least = ROUNDING * eps * factor._diagonal.real[:, None]
+    return jnp.any(_is_diagonal(factor._slab, cut) & (pivots < least))
+
+
 def solve(
     add: Callable[[jax.Array], jax.Array],
     right: jax.Array,
@@ -50,8 +69,9 @@ def solve(
 ) -> tuple[jax.Array, jax.Array, Info]:
     """X of add(shift) x = right, the shift that it took, and what is known of the answer.
 
-    Where a pivot is not positive the shift is multiplied by ten, at most so many times; from zero
-    it goes to `first`. In a loop of the program: the host is not asked.
+    Where a pivot is not positive, or rounding, the shift is multiplied by ten, at most so many
+    times; from zero it goes to `first`. In a loop of the program: the host is not asked. A pivot
+    that is rounding at the end makes the answer nearly singular.
     """
 
     def factored(by: jax.Array) -> _cholesky.Factor:
@@ -59,7 +79,8 @@ def solve(
 
     def goes_on(state: State) -> jax.Array:
         taken, _, factor = state
-        return (factor._record[0] == Status.NOT_POSITIVE_DEFINITE) & (taken < steps)
+        has_failed = factor._record[0] == Status.NOT_POSITIVE_DEFINITE
+        return (has_failed | _is_rounding(factor, cut)) & (taken < steps)
 
     def step(state: State) -> State:
         taken, by, _ = state
@@ -72,6 +93,8 @@ def solve(
         _, shift, factor = lax.while_loop(goes_on, step, (jnp.int32(0), shift, factor))
     x, info = _cholesky._cho_solve(factor, right, cut, with_rcond)
     # Whoever adds a shift asks for no digits of what it alone holds: rcond may be what it is.
-    doubtful = info.verdict[0] == Status.NEARLY_SINGULAR
-    verdict = info.verdict.at[0].set(jnp.where(doubtful, Status.OK, info.verdict[0]))
+    status = info.verdict[0]
+    is_answer = (status == Status.OK) | (status == Status.NEARLY_SINGULAR)
+    judged = jnp.where(_is_rounding(factor, cut), Status.NEARLY_SINGULAR, Status.OK)
+    verdict = info.verdict.at[0].set(jnp.where(is_answer, judged, status))
     return x, shift, dataclasses.replace(info, verdict=verdict)

@@ -88,8 +88,9 @@ def cholesky(
         x0: Not needed; accepted.
 
     Returns:
-        A solver, or (x, info): info has "status" (0, or the number of a `Status`), "pivot" (the row
-        whose pivot was not positive, else -1), "backward_error", and "rcond" if it was asked for.
+        A solver, or (x, info): info has "status" (0, or the number of a `Status`; NEARLY_SINGULAR
+        where a pivot is rounding, and with it digits of x), "pivot" (the row whose pivot was not
+        positive, else -1), "backward_error", and "rcond" if it was asked for.
     """
     return _made_or_called(Cholesky(estimate_rcond=bool(estimate_rcond)), A, b)
 
@@ -103,7 +104,7 @@ def shift_ladder(
     estimate_rcond: bool = False,
     x0: Any = None,
 ) -> Cholesky | Found:
-    """`cholesky`, with more on the diagonal where a pivot is not positive.
+    """`cholesky`, with more on the diagonal where a pivot is not positive, or rounding.
 
     First the system as it is, then with s = start times the largest diagonal entry added to the
     diagonal, with 10 s, 100 s, ... All of it inside of `jit`, without asking the host.

@@ -29,6 +29,26 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// Of Q, by the smallest eigenvalue of Q^T Q from a few steps of inverse iteration; the largest is
+/// at most the number of boxes that share a row, and at least 1.
+double condition_by(const std::function<std::vector<double>(std::vector<double>)>& solved,
+                    std::size_t columns) {
+  std::vector<double> x(columns);
+  for (std::size_t k = 0; k < x.size(); ++k) {
+    x[k] = (k * 2654435761U >> 7U & 1U) != 0 ? 1.0 : -1.0;
+  }
+  double inverse = 1.0;
+  for (int step = 0; step < 3 && !x.empty(); ++step) {
+    const double scale = 1.0 / norm_of(x);
+    for (double& value : x) {
+      value *= scale;
+    }
+    x = solved(std::move(x));
+    inverse = norm_of(x);
+  }
+  return std::sqrt(std::max(inverse, 1.0));
+}
+
 /// The columns of a that are listed, one behind the other.
 void gather_columns(const OrthonormalBlock& a, const std::vector<std::int32_t>& which, double* to) {
   for (const std::int32_t column : which) {
@@ -246,11 +266,16 @@ void BlockSystem::polish(const std::vector<std::int64_t>& offsets, const std::ve
                          const sparse::Workers& workers, Solution& solution,
                          double& gradient) const {
   using namespace block_system;
-  constexpr double good = 1e-8;       // of the certificate: refinement reaches it as a rule
-  constexpr double rounding = 1e-13;  // of what there was
-  constexpr int max_steps = 60;
-  const double floor = rounding * norm_of(b);
-  if (gradient <= good * norm_of(solution.residual) || gradient <= floor) {
+  GradientGoal goal;
+  goal.tolerance = 1e-8;  // refinement reaches it as a rule
+  goal.floor = 1e-13 * norm_of(b);
+  goal.gain = 1e-8;
+  goal.least_residual = 1e-15 * norm_of(b);
+  goal.max_steps = 60;
+  const double size = norm_of(solution.residual);
+  // The gain is at most (condition gradient / size)^2; the condition is known from below.
+  constexpr double certain = 1e-5;
+  if (gradient <= goal.tolerance * size && solution.condition * gradient <= certain * size) {
     return;
   }
   const auto n = static_cast<std::ptrdiff_t>(offsets.back());
@@ -280,9 +305,11 @@ void BlockSystem::polish(const std::vector<std::int64_t>& offsets, const std::ve
       }};
   std::vector<double> x = solution.y;
   x.insert(x.end(), solution.z.begin(), solution.z.end());
-  const GradientSteps steps =
-      conjugate_gradients(product, b, good, floor, max_steps, x, solution.residual);
+  const GradientSteps steps = conjugate_gradients(product, b, goal, x, solution.residual);
+  constexpr double much = 1e-2;
   solution.cg_steps = steps.iterations;
+  solution.gain = steps.gain;
+  solution.is_limited = steps.gain > much && norm_of(solution.residual) > goal.least_residual;
   gradient = steps.gradient;
   solution.y.assign(x.begin(), x.begin() + n);
   solution.z.assign(x.begin() + n, x.end());
@@ -434,28 +461,13 @@ auto BlockSystem::solve(const sparse::BlockGraph& graph, sparse::EliminationTree
       break;
     }
   }
+  solution.condition = condition_by(solved, solution.y.size());
   polish(offsets, b, border, solved, workers, solution, before);
   solution.z = border.weights_of(solution.z, solution.y);
   solution.border_deviations = border.deviations(
       solution.residual, static_cast<std::int64_t>(b.size()) - offsets.back() - border.rank());
   const double size = norm_of(solution.residual);
   solution.certificate = size > 0.0 ? before / size : 0.0;
-  // The smallest eigenvalue of Q^T Q by a few steps of inverse iteration; the largest is at most
-  // the number of boxes that share a row, and at least 1.
-  std::vector<double> x(solution.y.size());
-  for (std::size_t k = 0; k < x.size(); ++k) {
-    x[k] = (k * 2654435761U >> 7U & 1U) != 0 ? 1.0 : -1.0;
-  }
-  double inverse = 1.0;
-  for (int step = 0; step < 3 && !x.empty(); ++step) {
-    const double scale = 1.0 / norm_of(x);
-    for (double& value : x) {
-      value *= scale;
-    }
-    x = solved(std::move(x));
-    inverse = norm_of(x);
-  }
-  solution.condition = std::sqrt(std::max(inverse, 1.0));
   solution.solve_seconds = seconds_since(start);
   return solution;
 }

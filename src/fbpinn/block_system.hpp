@@ -82,7 +82,8 @@ class BlockSystem {
     double shift = 0.0;
     int refinements = 0;
     int cg_steps = 0;         ///< that refinement needed beside, as it came to no end
-    bool is_limited = false;  ///< these came to their limit
+    double gain = 0.0;        ///< what a further one would take of ||r||^2: 0 where that is little
+    bool is_limited = false;  ///< they came to their limit
     double factor_seconds = 0.0;
     double solve_seconds = 0.0;
     std::optional<sparse::BlockPivot> failure;  ///< then there is nothing else
@@ -115,7 +116,8 @@ class BlockSystem {
 
  private:
   /// Conjugate gradients with the factor, where refinement alone does not do: G is then so near to
-  /// singular that its factor is one of a matrix beside it.
+  /// singular that its factor is one of a matrix beside it, or the rows differ so much in size that
+  /// a small gradient says nothing of the loss.
   void polish(const std::vector<std::int64_t>& offsets, const std::vector<double>& b,
               const Border& border,
               const std::function<std::vector<double>(std::vector<double>)>& solved,

@@ -33,7 +33,7 @@ std::vector<double> residual_of(const LeastSquaresProduct& a, const std::vector<
 }  // namespace gradients
 
 GradientSteps conjugate_gradients(const LeastSquaresProduct& a, const std::vector<double>& b,
-                                  double tolerance, double floor, int most, std::vector<double>& x,
+                                  const GradientGoal& goal, std::vector<double>& x,
                                   std::vector<double>& residual) {
   using namespace gradients;
   GradientSteps steps;
@@ -47,10 +47,16 @@ GradientSteps conjugate_gradients(const LeastSquaresProduct& a, const std::vecto
   std::vector<double> p = a.precondition(s);
   double gamma = dot(s, p);
   double gradient = steps.gradient;
+  const auto gain_of = [](double gamma, double size) { return size > 0.0 ? gamma / size : 0.0; };
+  steps.gain = gain_of(gamma, dot(residual, residual));
   const auto is_done = [&] {
-    return gradient <= tolerance * std::sqrt(dot(r, r)) || gradient <= floor || !(gamma > 0.0);
+    const double size = dot(r, r);
+    const double norm = std::sqrt(size);
+    const bool is_small = gradient <= goal.tolerance * norm || gradient <= goal.floor;
+    return (is_small && gain_of(gamma, size) <= goal.gain) || norm <= goal.least_residual ||
+           !(gamma > 0.0);
   };
-  while (steps.iterations < most && !is_done()) {
+  while (steps.iterations < goal.max_steps && !is_done()) {
     const std::vector<double> q = a.multiply(p);
     const double size = dot(q, q);
     if (!(size > 0.0)) {
@@ -79,6 +85,7 @@ GradientSteps conjugate_gradients(const LeastSquaresProduct& a, const std::vecto
     x = std::move(better);
     residual = std::move(r);
     steps.gradient = gradient;
+    steps.gain = gain_of(gamma, dot(residual, residual));
   }
   return steps;
 }

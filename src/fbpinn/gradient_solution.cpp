@@ -55,15 +55,19 @@ auto BlockSystem::solve_by_cg(const sparse::BlockGraph& graph, const std::vector
     size += value * value;
   }
   constexpr double rounding = 1e-15;
-  const GradientSteps steps = conjugate_gradients(product, b, tolerance, rounding * std::sqrt(size),
-                                                  max_steps, x, solution.residual);
+  const GradientSteps steps = conjugate_gradients(
+      product, b,
+      {.tolerance = tolerance, .floor = rounding * std::sqrt(size), .max_steps = max_steps}, x,
+      solution.residual);
   double left = 0.0;
   for (const double value : solution.residual) {
     left += value * value;
   }
   solution.cg_steps = steps.iterations;
   solution.certificate = left > 0.0 ? steps.gradient / std::sqrt(left) : 0.0;
-  solution.is_limited = steps.iterations >= max_steps && solution.certificate > tolerance;
+  // Of a residual that is rounding a small gradient cannot be asked.
+  constexpr double nothing = 1e-12;
+  solution.is_limited = solution.certificate > tolerance && left > nothing * nothing * size;
   solution.border_rank = border.rank();
   solution.y.assign(x.begin(), x.begin() + n);
   solution.z = border.weights_of(std::vector<double>(x.begin() + n, x.end()), solution.y);

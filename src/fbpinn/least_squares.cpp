@@ -60,7 +60,7 @@ class Training {
       }
       train();
     }
-    result_.warnings = warnings_of(result_, *geometry_, is_limited_, options_.cg_tolerance);
+    result_.warnings = warnings_of(result_, *geometry_, is_limited_, gain_, options_);
     if (checks == Checks::all) {
       const Timer timer(result_.outcome.seconds);
       check_trained(held_out_points_made(), options_.chunk, workers_, result_);
@@ -282,6 +282,7 @@ class Training {
     result_.cg_steps = step.cg_steps;
     result_.is_by_cg = step.is_by_cg;
     is_limited_ = step.is_limited;
+    gain_ = step.gain;
     result_.coefficients_determined = step.coefficients_determined;
     result_.coefficient_deviations = step.coefficient_deviations;
     result_.rank.assign(step.rank.begin(), step.rank.end());
@@ -417,6 +418,7 @@ class Training {
   double rank_tolerance_;
   bool anew_ = false;          // last layers are solved for, not their changes
   bool is_limited_ = false;    // conjugate gradients in the last solve
+  double gain_ = 0.0;          // that they left
   bool is_separable_ = false;  // networks are always the best ones for the coefficients
   sparse::Workers workers_;
   Trained result_;

@@ -139,6 +139,7 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
                                solver.max_steps, workers)
           : system.solve(graph, std::move(elimination.tree), b, border, border_tolerance, workers);
   step.cg_steps = solution.cg_steps;
+  step.gain = solution.gain;
   step.is_limited = solution.is_limited;
   step.certificate = solution.certificate;
   step.condition = solution.condition;

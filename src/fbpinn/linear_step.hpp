@@ -46,7 +46,8 @@ struct LinearStep {
   int refinements = 0;
   int cg_steps = 0;          ///< of conjugate gradients
   bool is_by_cg = false;     ///< no factor was made
-  bool is_limited = false;   ///< by max_steps
+  double gain = 0.0;         ///< what a further step would take of the loss, if it is known
+  bool is_limited = false;   ///< by max_steps, or steps take nothing more of a loss that has it
   bool is_factored = false;  ///< else there is no change
   /// That the columns of boxes have taken of the host's memory at most, in this process.
   std::int64_t feature_bytes = 0;

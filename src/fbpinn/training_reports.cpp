@@ -16,7 +16,8 @@ FactorCosts told(const sparse::FactorCost& dense, const sparse::FactorCost& band
 }
 
 std::vector<std::string> warnings_of(const Trained& result, const TrainingGeometry& geometry,
-                                     bool is_limited, double cg_tolerance) {
+                                     bool is_limited, double gain,
+                                     const LeastSquaresOptions& options) {
   std::vector<std::string> warnings;
   const std::int64_t columns_of_box = result.problem.fields() * result.problem.mlp().features();
   const double per_column = static_cast<double>(result.rows) / static_cast<double>(result.columns);
@@ -39,12 +40,20 @@ std::vector<std::string> warnings_of(const Trained& result, const TrainingGeomet
                     "there",
                     short_boxes, result.problem.boxes().count(), columns_of_box));
   }
-  if (is_limited) {
+  if (is_limited && !result.is_by_cg) {
+    warnings.push_back(fmt::format(
+        "the loss is not the least one: after {} steps of conjugate gradients one more would still "
+        "take away {:.1g} of it. Give terms weights that differ less, keep fewer columns by a "
+        "larger rank_tolerance, or let boxes overlap less",
+        result.cg_steps, gain));
+  } else if (is_limited) {
+    const bool is_at_limit = result.cg_steps >= options.max_cg_steps;
     warnings.push_back(
-        fmt::format("conjugate gradients came to {} steps with a certificate of {:.1e}, wanted "
-                    "is {:.1e}: allow more steps, keep fewer columns by a larger "
-                    "rank_tolerance, or use a machine with room for the factor",
-                    result.cg_steps, result.certificate, cg_tolerance));
+        fmt::format("conjugate gradients came to {} after {} steps with a certificate of {:.1e}, "
+                    "wanted is {:.1e}: {}keep fewer columns by a larger rank_tolerance, or use "
+                    "a machine with room for the factor",
+                    is_at_limit ? "their limit" : "rounding", result.cg_steps, result.certificate,
+                    options.cg_tolerance, is_at_limit ? "allow more steps, " : ""));
   }
   if (result.shift > 0.0) {
     warnings.push_back(

@@ -14,9 +14,10 @@ namespace shardsolve::fbpinn::training {
 FactorCosts told(const sparse::FactorCost& dense, const sparse::FactorCost& band,
                  const sparse::FactorCost& nested_dissection);
 
-/// `is_limited`: conjugate gradients of the last solve came to their limit; the certificate that
-/// they wanted is `cg_tolerance`.
+/// `is_limited`: conjugate gradients of the last solve ended before the loss was least; with a
+/// factor a further step would take away `gain` of it.
 std::vector<std::string> warnings_of(const Trained& result, const TrainingGeometry& geometry,
-                                     bool is_limited, double cg_tolerance);
+                                     bool is_limited, double gain,
+                                     const LeastSquaresOptions& options);
 
 }  // namespace shardsolve::fbpinn::training

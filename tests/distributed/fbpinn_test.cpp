@@ -280,7 +280,38 @@ TEST(FbpinnLeastSquares, TooFewConjugateGradients_AreNotConvergedAndWarnedOf) {
       least_squares(mesh, poisson(), {.method = LinearMethod::cg, .max_cg_steps = 5});
   EXPECT_EQ(trained.outcome.status, Status::not_converged);
   EXPECT_EQ(trained.cg_steps, 5);
-  EXPECT_THAT(trained.warnings, ::testing::Contains(HasSubstr("conjugate gradients came to 5")));
+  EXPECT_THAT(trained.warnings,
+              ::testing::Contains(HasSubstr("came to their limit after 5 steps")));
+}
+
+/// sin by its equation, whose conditions have a weight.
+Problem weighted(double weight) {
+  Problem problem(Boxes::regular(line, {4}, 2.9), {.hidden = {6}});
+  problem.add("interior", grid(line, {300}), [](auto, const auto& u) { return u(0, 0) + u(); });
+  problem.add("value", {0.0}, [](auto, const auto& u) { return u(); }, weight);
+  problem.add("slope", {0.0}, [](auto, const auto& u) { return u(0) - 1; }, weight);
+  return problem;
+}
+
+TEST(FbpinnLeastSquares, WeightsThatDifferMuch_StillGiveTheLeastLoss) {
+  Mesh mesh = devices(1);
+  for (const std::uint64_t seed : {0, 1, 2, 3}) {
+    const double least = least_squares(mesh, weighted(1), {.seed = seed}).loss;
+    for (const double weight : {1e3, 1e4, 1e5, 1e6}) {
+      const Trained trained = least_squares(mesh, weighted(weight), {.seed = seed});
+      EXPECT_TRUE(trained.outcome.ok());
+      EXPECT_LT(trained.loss, 10 * least) << "seed " << seed << ", weight " << weight;
+    }
+  }
+}
+
+TEST(FbpinnLeastSquares, ConjugateGradientsAtRounding_AreNotCalledTheLeastLoss) {
+  Mesh mesh = devices(1);
+  const double least = least_squares(mesh, weighted(1e6)).loss;
+  const Trained trained = least_squares(mesh, weighted(1e6), {.method = LinearMethod::cg});
+  EXPECT_GT(trained.loss, 100 * least);
+  EXPECT_EQ(trained.outcome.status, Status::not_converged);
+  EXPECT_THAT(trained.warnings, ::testing::Contains(HasSubstr("came to rounding after")));
 }
 
 TEST(FbpinnPlan, ThreeWaysToFactor_AreTold) {

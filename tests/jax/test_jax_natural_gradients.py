@@ -398,11 +398,51 @@ def test_nan_is_named_and_no_exception_inside_of_jit(argument, words, solver):
         run(*given, full_output=False)
 
 
-def test_samples_that_are_equal_are_an_answer_with_any_shift():
+def test_samples_that_are_equal_are_an_answer_with_any_shift_above_rounding():
     o, f = np.eye(3, 5)[[0, 1, 1]], np.array([1.0, 2.0, 2.0])
-    x, info = natural.solve(o, f, 2e-16, center=False, scale=1.0, full_output=True)
-    assert info.status is shardsolve.Status.OK and 0 < info.rcond < 2e-16
+    x, info = natural.solve(o, f, 2e-14, center=False, scale=1.0, full_output=True)
+    assert info.status is shardsolve.Status.OK and 0 < info.rcond < 2e-14 and info.shift == 2e-14
     assert np.allclose(x, [1, 2, 0, 0, 0], rtol=1e-6)
+
+
+def of_low_rank(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """O of rank 2, f, and x without a shift: the one of the least norm."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(-9, 10, (8, 2)).astype(float)
+    o, f = np.column_stack([a, a.sum(axis=1)]), rng.integers(-9, 10, 8).astype(float)
+    return o, f, np.linalg.pinv(o, rcond=1e-10) @ f
+
+
+def how_wrong(x: jax.Array, wanted: np.ndarray) -> float:
+    return float(np.abs(x - wanted).max() / np.abs(wanted).max())
+
+
+def test_shift_that_is_rounding_goes_up_until_x_has_digits():
+    grew = 0
+    for seed in range(40):
+        o, f, wanted = of_low_rank(seed)
+        x, info = natural.solve(o, f, 1e-15, center=False, full_output=True)
+        assert info.status is shardsolve.Status.OK
+        assert how_wrong(x, wanted) < 0.1
+        grew += float(info.shift) > 1e-15
+    assert grew > 30
+
+
+def test_shift_that_is_rounding_without_a_ladder_is_named():
+    o, f, wanted = of_low_rank(0)
+    x, info = natural.solve(o, f, 1e-13, center=False, full_output=True, ladder=False)
+    assert info.status is shardsolve.Status.NEARLY_SINGULAR
+    with pytest.raises(shardsolve.LinAlgError, match="none of its digits"):
+        natural.solve(o, f, 1e-13, center=False, ladder=False)
+    x, info = natural.solve(o, f, 1e-9, center=False, full_output=True, ladder=False)
+    assert info.status is shardsolve.Status.OK and how_wrong(x, wanted) < 1e-5
+
+
+def test_samples_of_very_different_sizes_are_no_rounding():
+    o, f = np.diag([1.0, 1e-9, 1e9, 1e-5]), np.array([1.0, 2e-9, 3e9, 4e-5])
+    x, info = natural.solve(o, f, 1e-40, center=False, scale=1.0, full_output=True)
+    assert info.status is shardsolve.Status.OK and float(info.shift) == 1e-40
+    assert np.allclose(x, [1, 2, 3, 4], rtol=1e-12)
 
 
 def test_shift_that_was_not_enough_is_warned_of():

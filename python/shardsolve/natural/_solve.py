@@ -114,8 +114,8 @@ def solve(
         solver: "cholesky", or "smooth_pinv", by eigenvalues w: 1 / (w (1 + (e w_max / w)^6)) is
             taken for 1 / w, with e = 32 sqrt(n) eps for n rows (Medvidovic and Sels, 2023,
             https://doi.org/10.1103/PRXQuantum.4.040302).
-        ladder: Where Cholesky's method meets a pivot that is not positive, solve with ten times the
-            shift, up to ten times in turn; info.shift says which it was.
+        ladder: Where Cholesky's method meets a pivot that is not positive, or rounding, solve with
+            ten times the shift, up to ten times in turn; info.shift says which it was.
         mode: "real": O and f are real. "complex", as NetKet calls it: the derivatives of a complex
             function by real parameters; S is the real part of O^H O, and so is x. "holomorphic": by
             complex parameters; S and x are complex.
