@@ -100,9 +100,9 @@ std::int32_t BlockCholesky<T>::block_at(std::int32_t node, std::int64_t index) c
 }
 
 template <Scalar T>
-auto BlockCholesky<T>::zeros(std::int64_t count) -> std::unique_ptr<T[], Free> {
+auto BlockCholesky<T>::room(std::int64_t count) -> std::unique_ptr<T[], Free> {
   auto* const memory = static_cast<T*>(
-      std::calloc(static_cast<std::size_t>(std::max<std::int64_t>(count, 1)), sizeof(T)));
+      std::malloc(static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(T)));
   if (memory == nullptr) {
     throw Error(ErrorKind::out_of_memory,
                 fmt::format("a front of a block Cholesky factorisation needs {} bytes that the "
@@ -196,7 +196,9 @@ auto BlockCholesky<T>::of_processes(const Workers& workers) const -> Schedule {
   return schedule;
 }
 
-/// One block column of a front: what the matrix has there, and what the children leave.
+/// One block column of a front, from its diagonal on: what the matrix has there, and what the
+/// children leave. Zeros are written before anything is read: pages that are read first are the
+/// kernel's one page of zeros, and to replace that stops all threads.
 template <Scalar T>
 void BlockCholesky<T>::assemble_columns(std::int32_t node, std::int64_t index,
                                         const AddBlock& add) {
@@ -211,6 +213,9 @@ void BlockCholesky<T>::assemble_columns(std::int32_t node, std::int64_t index,
       is_own ? panel(node).block(begin[at], begin[at], of.front() - begin[at], columns)
              : rest(node).block(begin[at] - of.own, begin[at] - of.own, of.front() - begin[at],
                                 columns);
+  for (std::int64_t j = 0; j < columns; ++j) {
+    std::fill_n(lower.data() + j * lower.stride(), lower.rows(), T{});
+  }
   if (is_own) {
     const std::int32_t block = block_at(node, index);
     add(block, block, lower.block(0, 0, columns, columns));
@@ -320,8 +325,8 @@ void BlockCholesky<T>::factor_columns(std::int32_t node, const ForEach& each) {
 template <Scalar T>
 bool BlockCholesky<T>::eliminate(std::int32_t node, const AddBlock& add, const ForEach& each) {
   const FrontNode& of = shape(node);
-  front(node).panel = zeros(of.front() * of.own);
-  front(node).rest = zeros(of.outer * of.outer);
+  front(node).panel = room(of.front() * of.own);
+  front(node).rest = room(of.outer * of.outer);
   const auto blocks = static_cast<std::int64_t>(of.blocks.size() + of.border.size());
   each(blocks, [&](std::int64_t index) { assemble_columns(node, index, add); });
   for (const std::int32_t child : of.children) {
@@ -364,7 +369,7 @@ template <Scalar T>
 void BlockCholesky<T>::tell_rest(std::int32_t node, Packet& packet) {
   const std::int64_t outer = shape(node).outer;
   if (packet.reads()) {
-    front(node).rest = zeros(outer * outer);
+    front(node).rest = room(outer * outer);
   }
   for (std::int64_t j = 0; j < outer; ++j) {
     packet.array(front(node).rest.get() + j * outer + j, outer - j);

@@ -58,8 +58,9 @@ class BlockCholesky {
     void operator()(T* memory) const { std::free(memory); }
   };
   struct Front {
-    std::unique_ptr<T[], Free> panel;  ///< front() x own: L's columns; of a joint one a slab
-    std::unique_ptr<T[], Free> rest;   ///< outer x outer, lower triangle: for the parent
+    std::unique_ptr<T[], Free>
+        panel;  ///< front() x own: L's columns, from the diagonal on; or a slab
+    std::unique_ptr<T[], Free> rest;  ///< outer x outer, lower triangle: for the parent
     std::optional<JointFront> joint;
     std::vector<std::int64_t> block_begin;   ///< first columns in the front: own, border, the end
     std::vector<std::int64_t> parent_place;  ///< of each border block, its column in the parent
@@ -77,7 +78,8 @@ class BlockCholesky {
     std::vector<char> is_alone;                    ///< of each node
   };
 
-  static std::unique_ptr<T[], Free> zeros(std::int64_t count);
+  /// Not written yet.
+  static std::unique_ptr<T[], Free> room(std::int64_t count);
   Schedule make_schedule(const Workers& workers) const;
   Schedule of_subtrees(const Workers& workers) const;
   Schedule of_processes(const Workers& workers) const;

@@ -200,7 +200,8 @@ void BlockCholesky<T>::factor_jointly(std::int32_t node, const AddBlock& add, me
   const JointFront& joint = *front(node).joint;
   const std::int64_t n = joint.layout().size();
   const std::int64_t width = joint.layout().width(rank.index());
-  front(node).panel = zeros(n * width);
+  front(node).panel = room(n * width);
+  std::fill_n(front(node).panel.get(), n * width, T{});
   assemble_own_columns(node, add, rank);
   for (const std::int32_t child : shape(node).children) {
     add_rest_of(child, rank);
