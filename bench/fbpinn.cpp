@@ -144,10 +144,8 @@ Case oscillator(const Options& options) {
   problem.add(
       "interior", fb::grid({{0, 1}}, {options.side * m}),
       [=](fb::Coordinates, const auto& u) { return u(0, 0) + 2 * d * u(0) + w0 * w0 * u(); });
-  problem.add(
-      "start", {0.0}, [](fb::Coordinates, const auto& u) { return u() - 1; }, 1e3);
-  problem.add(
-      "rest", {0.0}, [](fb::Coordinates, const auto& u) { return u(0); }, 10);
+  problem.add("start", {0.0}, [](fb::Coordinates, const auto& u) { return u() - 1; }, 1e3);
+  problem.add("rest", {0.0}, [](fb::Coordinates, const auto& u) { return u(0); }, 10);
   Case result{std::move(problem), fb::grid({{0, 1}}, {50 * m}), {}};
   const double w = std::sqrt(w0 * w0 - d * d);
   const double phi = std::atan(-d / w);

@@ -174,17 +174,17 @@ void factor_in_place(Task& task) {
   static constexpr const CallBuffers& at = factor_in_place_buffers;
   SketchedLuRecord record;
   bool has_sketch = false;
-  factor_by<T>(
-      task, {at["slab"], at["rows"], at["sign"], at["log_modulus"]}, record.general,
-      [&](Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& run) {
-        const auto sketch = task.tall_matrix<T>(a.layout(), at["sketch"]);
-        const LuFactor<T> made = dense::lu::factor_in_place<T>(mesh, a, run, {true, sketch});
-        has_sketch = made.sketch.has_value();
-        if (has_sketch) {
-          record.frobenius_norm = ScaledWords::of(made.sketch->frobenius_norm);
-        }
-        return made;
-      });
+  factor_by<T>(task, {at["slab"], at["rows"], at["sign"], at["log_modulus"]}, record.general,
+               [&](Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& run) {
+                 const auto sketch = task.tall_matrix<T>(a.layout(), at["sketch"]);
+                 const LuFactor<T> made =
+                     dense::lu::factor_in_place<T>(mesh, a, run, {true, sketch});
+                 has_sketch = made.sketch.has_value();
+                 if (has_sketch) {
+                   record.frobenius_norm = ScaledWords::of(made.sketch->frobenius_norm);
+                 }
+                 return made;
+               });
   if (!has_sketch) {
     task.fill_nan<T>(at["sketch"]);
   }

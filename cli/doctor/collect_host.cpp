@@ -100,7 +100,7 @@ Host look_at_host() {
   host.group_threads = core::threads_left();
   host.strict_commit = first_line("/proc/sys/vm/overcommit_memory") == "2";
   host.commit_left = memory_entry("CommitLimit") - memory_entry("Committed_AS");
-  struct statvfs shared {};
+  struct statvfs shared{};
   if (::statvfs("/dev/shm", &shared) == 0) {
     host.shared_memory = static_cast<std::int64_t>(shared.f_bavail * shared.f_frsize);
   }

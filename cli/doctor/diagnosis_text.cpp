@@ -217,7 +217,7 @@ std::string tiles_row(const Tiles& tiles) {
 }
 
 /// "12.3" or, of several devices that differ, "12.1 to 12.9".
-std::string range(const std::vector<DeviceRates>& devices, double DeviceRates::*rate) {
+std::string range(const std::vector<DeviceRates>& devices, double DeviceRates::* rate) {
   const auto [least, most] = std::minmax_element(
       devices.begin(), devices.end(),
       [&](const auto& one, const auto& other) { return one.*rate < other.*rate; });

@@ -22,7 +22,8 @@ void core::require_memory(std::int64_t needed, std::int64_t available, std::int6
 }
 
 void Plan::require(std::int64_t needed, std::int64_t available, std::string_view job) const {
-  core::require_memory(needed, available, ranks, job, "a narrower dtype or, where it is yours to choose, a smaller tile");
+  core::require_memory(needed, available, ranks, job,
+                       "a narrower dtype or, where it is yours to choose, a smaller tile");
 }
 
 std::int64_t default_tile(std::int64_t n, std::int64_t ranks, Dtype) {

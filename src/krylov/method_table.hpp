@@ -36,13 +36,13 @@ struct Stage {
   Program program = {};
   int input = 0;
   int output = 0;
-  std::int32_t State::*skip = nullptr;
+  std::int32_t State::* skip = nullptr;
 
   bool is_product() const { return kind == Kind::multiply || kind == Kind::precondition; }
 };
 
 /// The flag of a preconditioner's product as an update heeds it.
-inline Unless unless(std::int32_t State::*skip) {
+inline Unless unless(std::int32_t State::* skip) {
   return skip == &State::skip_preconditioner ? Unless::skip_preconditioner
                                              : Unless::skip_second_preconditioner;
 }
@@ -74,12 +74,12 @@ struct MethodTable {
     stages.push_back({.kind = Stage::Kind::run, .reduction = reduction, .program = program});
     return *this;
   }
-  MethodTable& multiply(int input, int output, std::int32_t State::*skip) {
+  MethodTable& multiply(int input, int output, std::int32_t State::* skip) {
     stages.push_back(
         {.kind = Stage::Kind::multiply, .input = input, .output = output, .skip = skip});
     return *this;
   }
-  MethodTable& precondition(int input, int output, std::int32_t State::*skip) {
+  MethodTable& precondition(int input, int output, std::int32_t State::* skip) {
     stages.push_back(
         {.kind = Stage::Kind::precondition, .input = input, .output = output, .skip = skip});
     return *this;

@@ -47,12 +47,10 @@ class ProcessDeath : public ::testing::TestWithParam<Death> {
     if (kind.starts_with("nccl") && GetParam().ranks > std::ssize(test_gpus())) {
       GTEST_SKIP() << "NCCL wants a GPU for each process";
     }
-    processes_.emplace(
-        GetParam().ranks,
-        std::vector<std::string>{kind,
-                                 on_gpus ? gpus_in_turn(GetParam().ranks) : std::string("-"),
-                                 std::to_string(GetParam().victim),
-                                 std::to_string(GetParam().signal)});
+    processes_.emplace(GetParam().ranks,
+                       std::vector<std::string>{
+                           kind, on_gpus ? gpus_in_turn(GetParam().ranks) : std::string("-"),
+                           std::to_string(GetParam().victim), std::to_string(GetParam().signal)});
   }
 
   std::optional<RankProcesses> processes_;

@@ -128,7 +128,7 @@ class KrylovLocalDriver {
   }
 
   /// What a scan of a vector of each device finds, all of them.
-  std::vector<krylov::Scan> scans_of(std::vector<T> Device<T>::*vector, std::int64_t from) {
+  std::vector<krylov::Scan> scans_of(std::vector<T> Device<T>::* vector, std::int64_t from) {
     std::vector<krylov::Scan> scans;
     for (Device<T>& device : devices_) {
       LocalCall call;

@@ -167,9 +167,7 @@ std::vector<Case> cuda_cases() {
        {"up to 12.4", "needs 13.0", "update the driver"}},
       {"gpu_number_too_large",
        healthy_gpu_job,
-       [](Surroundings& s) {
-         s.job.gpus = {0, 5};
-       },
+       [](Surroundings& s) { s.job.gpus = {0, 5}; },
        "gpu-missing",
        Severity::error,
        {"GPU 5", "sees 2", "up to 1"}},

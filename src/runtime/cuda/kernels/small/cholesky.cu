@@ -158,11 +158,9 @@ struct System {
     Column<E> column;
     column.load(v, n);
     // U^H y = b, U x = y
-    column.eliminate_down(
-        n, [this](int i, int k) { return conjugate(slab(k, i)); }, over_pivot);
+    column.eliminate_down(n, [this](int i, int k) { return conjugate(slab(k, i)); }, over_pivot);
     column.replace(n, over_pivot);
-    column.eliminate_up(
-        n, [this](int i, int k) { return slab(i, k); }, over_pivot);
+    column.eliminate_up(n, [this](int i, int k) { return slab(i, k); }, over_pivot);
     column.replace(n, over_pivot);
     column.store(v, n);
   }
