@@ -18,7 +18,7 @@ import numpy as np
 from jax import lax
 
 FINE = (0, -1, -1, -1, 0)  # a verdict that has nothing to say
-EXACT = {"precision": lax.Precision.HIGHEST}
+EXACT = lax.Precision.HIGHEST
 
 Arrays = tuple[jax.Array, ...]
 Usual = Callable[..., Arrays]
@@ -143,7 +143,7 @@ def column_errors(a: jax.Array, x: jax.Array, b: jax.Array) -> Arrays:
         products += [(first, x_second), (second, x_first), (second, x_rest)]
         x_rest = x_third
     products += [(first, x_rest), (rest, x)]
-    r = _less(b, [jnp.matmul(*factors, **EXACT) for factors in products])
+    r = _less(b, [jnp.matmul(*factors, precision=EXACT) for factors in products])
     most_r, most_x, most_b = (
         jnp.max(jnp.abs(one), axis=-2, keepdims=True, initial=0) for one in (r, x, b)
     )

@@ -251,12 +251,13 @@ class Call:
             )
             for buffer in row.results
         )
+        aliases = None
+        if row.copied_from is not None and row.copied_to is not None:
+            aliases = {1 + row.copied_from: row.copied_to}
         call = jax.ffi.ffi_call(
             _library.target(self.name),
             shapes,
-            input_output_aliases=(
-                None if row.copied_from is None else {1 + row.copied_from: row.copied_to}
-            ),
+            input_output_aliases=aliases,
         )
         results = call(place, *operands, **self._attributes(n, ranks, options))
         return tuple(
@@ -621,7 +622,7 @@ def half(cut: Cut | None, adjoint: bool, product: bool) -> Callable[..., Arrays]
 
 
 @functools.cache
-def _with_shared_factor(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+def _with_shared_factor(what: Call, cut: Cut | None, **options: Any) -> Callable[..., Arrays]:
     """What a factor consists of, and b (n, k) -> x (n, k), verdict, of a solve error (1,)."""
 
     @custom_vmap
@@ -680,7 +681,7 @@ def lu_condition(cut: Cut | None, adjoint: bool) -> Callable[..., Arrays]:
 
 
 @functools.cache
-def _judging(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+def _judging(what: Call, cut: Cut | None, **options: Any) -> Callable[..., Arrays]:
     """What a factor consists of, x (n, k) and its errors -> figures, the verdict on x."""
 
     @custom_vmap
@@ -757,7 +758,7 @@ def eigh(cut: Cut | None, **options: int) -> Callable[[jax.Array, jax.Array], Ar
     return one_by_one(_EIGH, cut, **options)
 
 
-def generalised_eigh(cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+def generalised_eigh(cut: Cut | None, **options: Any) -> Callable[..., Arrays]:
     """Slab, diagonal and record of a factor of B, A (n, n), interval (2,) -> as `eigh`."""
     return one_by_one(_GENERALISED, cut, **options)
 
@@ -776,7 +777,7 @@ def condition(cut: Cut | None) -> Callable[..., Arrays]:
 
 
 @functools.cache
-def one_by_one(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+def one_by_one(what: Call, cut: Cut | None, **options: Any) -> Callable[..., Arrays]:
     """A call of which a batch is done one after the other, unless a device does it at once."""
 
     @custom_vmap
@@ -812,7 +813,7 @@ def _batch(
 
 
 @functools.cache
-def _at_once(what: Call, cut: Cut | None, **options: int) -> Callable[..., Arrays]:
+def _at_once(what: Call, cut: Cut | None, **options: Any) -> Callable[..., Arrays]:
     """A call for a batch; a batch of batches is a larger one."""
 
     @custom_vmap

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -200,7 +200,7 @@ def refuse_shared(a: object, b: object) -> None:
     may share its memory, and then JAX copies.
     """
 
-    def known(value: object) -> bool:
+    def known(value: object) -> TypeGuard[jax.Array]:
         tracer = isinstance(value, jax.core.Tracer)
         return isinstance(value, jax.Array) and not tracer and not value.is_deleted()
 
@@ -276,7 +276,7 @@ def refuse_for_factor(maker: str = "cho_factor", **options: object) -> None:
         )
 
 
-def number_or_nan(value: object) -> float:
+def number_or_nan(value: Any) -> float:
     """What compares as a number; NaN, which no comparison holds of, of what is none."""
     try:
         return float(value)

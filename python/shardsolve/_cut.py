@@ -117,7 +117,8 @@ def place_whole(a: jax.Array) -> jax.Array:
     sharding = jax.typeof(a).sharding
     if not _is_explicit(sharding.mesh):
         return a
-    mesh = a.sharding.mesh if _is_put(a) else sharding.mesh
+    own = a.sharding if _is_put(a) else None
+    mesh = own.mesh if isinstance(own, NamedSharding) else sharding.mesh
     return jax.sharding.reshard(a, NamedSharding(mesh, PartitionSpec()))
 
 

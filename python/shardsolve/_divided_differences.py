@@ -81,7 +81,7 @@ def _series(
     coefficients: Sequence[jax.Array], offsets: Sequence[jax.Array], rounding: float
 ) -> tuple[jax.Array, jax.Array]:
     """The sum, and how far it may be off."""
-    monomials: list[jax.Array | float] = [1.0] + [0.0] * EXTRA_ORDERS
+    monomials: list[jax.Array | float] = [1.0, *[0.0] * EXTRA_ORDERS]
     for offset in offsets:
         for j in range(EXTRA_ORDERS):
             monomials[j + 1] = monomials[j + 1] + offset * monomials[j]

@@ -9,6 +9,7 @@ method mends both. Where something is not fine or not certain, the library finds
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -154,12 +155,11 @@ def _figures(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.A
     """Residual and orthogonality, by vectors of random signs as in the library's certificate."""
     n = a.shape[0]
     g = random_signs(n).astype(a.dtype)
-    precise = {"precision": lax.Precision.HIGHEST}
     vh = jnp.conj(v.T)
+    product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
     # G^H (A v - v w), its adjoint: v^H (A G) - w (v^H G)
-    off = jnp.matmul(vh, jnp.matmul(a, g, **precise), **precise)
-    off = off - w[:, None] * jnp.matmul(vh, g, **precise)
-    turned = jnp.matmul(vh, jnp.matmul(v, g, **precise), **precise) - g
+    off = product(vh, product(a, g)) - w[:, None] * product(vh, g)
+    turned = product(vh, product(v, g)) - g
     norm = jnp.max(jnp.sum(jnp.abs(a), axis=0))
     worst = [jnp.max(jnp.sqrt(jnp.mean(jnp.square(jnp.abs(one)), axis=1))) for one in (off, turned)]
     return jnp.where(norm > 0, worst[0] / jnp.where(norm > 0, norm, 1), 0), worst[1]

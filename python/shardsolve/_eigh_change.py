@@ -26,6 +26,8 @@ systems only if all parts of the right-hand side change together.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,7 +67,7 @@ class Change:
             inner_b = self._in_basis(self.by_b)
             own = own_values(self.w, self.v.shape[0], self.cut)
             inner = inner - (own[:, None] + self.w[None, :]) / 2 * inner_b
-        width = NEIGHBOURS
+        width: Any = NEIGHBOURS
         if factor is not None:
             width = width + OF_B * _condition(factor, self.v, self.cut)
         groups = _Groups(self.w, self.v.shape[0], self.cut, strict, width)
@@ -164,8 +166,9 @@ class _Groups:
 
     def _of_all(self, largest: jax.Array) -> jax.Array:
         """The largest of all devices."""
-        inside = self.cut is not None and self.cut.inside and self.cut.axes
-        return lax.pmax(largest, self.cut.axes) if inside else largest
+        if self.cut is None or not self.cut.inside or not self.cut.axes:
+            return largest
+        return lax.pmax(largest, self.cut.axes)
 
 
 def _marked(of_w: jax.Array) -> jax.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -140,6 +141,7 @@ def load_factor(
 def _empty(kind: str, n: int, dtype: np.dtype) -> dict[str, np.ndarray]:
     """The arrays of a factor, in the order of its class, by the names of factor_files.hpp."""
     real = np.empty(0, dtype).real.dtype
+    shapes: dict[str, tuple[Any, Any]]
     if kind == "cholesky":
         shapes = {
             "slab": ((n, n), dtype),

@@ -39,12 +39,12 @@ def require_square(matrix: CSR) -> None:
 
 
 def check_options(
-    method: object,
-    rtol: object,
-    atol: object,
-    max_iterations: object,
-    restart: object,
-    log: object,
+    method: Any,
+    rtol: Any,
+    atol: Any,
+    max_iterations: Any,
+    restart: Any,
+    log: Any,
 ) -> None:
     """Throws if one of them is traced or makes no sense; rtol None is that of the dtype."""
     require_known(
@@ -85,7 +85,7 @@ def require_flags(**options: object) -> None:
             raise ValueError(f"{name} is {value!r}; pass True or False")
 
 
-def _is_tolerance(value: object) -> bool:
+def _is_tolerance(value: Any) -> bool:
     if isinstance(value, str | bytes | bool | np.bool_):
         return False
     try:
@@ -132,7 +132,8 @@ def _is_like(tree: Any, other: Any) -> bool:
     def shapes(tree: Any) -> list:
         return [(tuple(a.shape), np.dtype(a.dtype)) for a in jax.tree.leaves(tree)]
 
-    return jax.tree.structure(tree) == jax.tree.structure(other) and shapes(tree) == shapes(other)
+    structures: list[Any] = [jax.tree.structure(one) for one in (tree, other)]
+    return structures[0] == structures[1] and shapes(tree) == shapes(other)
 
 
 def guess(x0: Any, b_like: Any, b: jax.Array) -> jax.Array:
@@ -176,9 +177,9 @@ def linear(a: Any, b_like: Any, b: jax.Array, unravel: Callable, name: str) -> L
     if isinstance(a, MADE):
         return a
     if isinstance(a, CSR) or is_sparse(a):
-        matrix = CSR.of(a)
-        require_fit(name, matrix.shape, matrix.dtype, b_like, b)
-        return Sparse(matrix.data, matrix._pattern)
+        sparse = CSR.of(a)
+        require_fit(name, sparse.shape, sparse.dtype, b_like, b)
+        return Sparse(sparse.data, sparse._pattern)
     if isinstance(a, jax.Array | np.ndarray):
         matrix = as_array(a, name)
         if matrix.ndim != 2:
@@ -259,7 +260,7 @@ def place_of(b: jax.Array, axis_name: Any) -> Place:
     if cut is not None and not cut.inside and isinstance(cut.mesh, Mesh):
         platform = next(iter(cut.mesh.devices.flat)).platform
     elif isinstance(b, jax.core.Tracer):
-        chosen = jax.config.jax_default_device
+        chosen = getattr(jax.config, "jax_default_device")  # noqa: B009 (types do not know it)
         platform = getattr(chosen, "platform", None) or jax.default_backend()
     else:
         platform = next(iter(b.devices())).platform
@@ -317,7 +318,7 @@ def require_devices(b: jax.Array, operator: Linear, m: Linear) -> None:
 
 def _device_numbers(array: jax.Array) -> list[int]:
     """In the order of its mesh, if it has one."""
-    sharding = array.sharding
+    sharding: Any = array.sharding
     if isinstance(sharding, NamedSharding):
         return [device.id for device in sharding.mesh.devices.flat]
     return sorted(device.id for device in sharding.device_set)

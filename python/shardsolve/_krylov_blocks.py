@@ -78,8 +78,8 @@ class Plan:
         ends = np.arange(0, self.pattern.shape[0] + 1, own)
         return bool(np.isin(ends, np.frombuffer(self.boundaries, np.int64)).all())
 
-    def factors(self, data: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Of the matrix with these values."""
+    def factors(self, data: jax.Array) -> tuple[jax.Array, ...]:
+        """Three arrays, of the matrix with these values."""
         return _local.call(
             "krylov_factor_blocks",
             data,
@@ -181,7 +181,8 @@ class Blocks(Product):
     def of(cls, plan: Plan, data: jax.Array) -> Blocks:
         """Of the matrix with these values. What it does has no derivative in them."""
         data = lax.stop_gradient(place_whole(data))
-        return cls(data, *plan.factors(data), plan)
+        blocks, numbers, lists = plan.factors(data)
+        return cls(data, blocks, numbers, lists, plan)
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
         return linear_in_x(self, x, place)

@@ -6,6 +6,7 @@ import ctypes
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -138,7 +139,7 @@ def of_function(product: Callable, n: int, dtype: np.dtype, rtol: float) -> Diag
         raise
 
 
-def _call(dtype: np.dtype, n: int, rtol: float, *given: object) -> Diagnosis:
+def _call(dtype: np.dtype, n: int, rtol: float, *given: Any) -> Diagnosis:
     verdict = np.zeros(VERDICT_WORDS, np.int32)
     library = _library.library()
     pointers, columns, values, *product = given

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -27,14 +27,23 @@ USUAL, BOUNDED, TWOFOLD = range(3)
 _PRODUCT_ROUNDING = -2  # of src/runtime/product_flag.hpp
 
 
+Kind = TypeVar("Kind")
+
+
 class Linear(Protocol):
     """A linear map of vectors."""
 
     def apply(self, x: jax.Array, place: Place) -> jax.Array:
         """With derivatives of any order."""
 
+    def forward(self, x: jax.Array, place: Place) -> jax.Array:
+        """The product for the loop, which nobody differentiates."""
+
     def transposed(self) -> Linear:
         """Its transpose, without conjugation."""
+
+    def conjugated(self) -> Linear:
+        """Its conjugate."""
 
 
 class Product:
@@ -43,6 +52,10 @@ class Product:
     inner = EXTERNAL
     # What multiply_into heeds of the flags of src/runtime/product_flag.hpp.
     products = USUAL
+
+    def apply(self, x: jax.Array, place: Place) -> jax.Array:
+        """With derivatives of any order."""
+        raise NotImplementedError
 
     def apply_into(
         self, x: jax.Array, before: jax.Array, skip: jax.Array, place: Place
@@ -95,12 +108,13 @@ def linear_in_x(of: Product, x: jax.Array, place: Place) -> jax.Array:
     )
 
 
-def register(*static: str) -> Callable:
+@dataclass_transform(eq_default=False, frozen_default=True)
+def register(*static: str) -> Callable[[type[Kind]], type[Kind]]:
     """Of a dataclass whose other fields are traced."""
 
-    def decorate(kind: type) -> type:
-        made = dataclass(frozen=True, eq=False)(kind)
-        traced = [name for name in made.__dataclass_fields__ if name not in static]
+    def decorate(kind: type[Kind]) -> type[Kind]:
+        made: Any = dataclass(frozen=True, eq=False)(kind)
+        traced = [one.name for one in fields(made) if one.name not in static]
         return jax.tree_util.register_dataclass(made, traced, list(static))
 
     return decorate
@@ -258,11 +272,11 @@ class Sparse(Matrix):
 
     multiply_into = apply_into
 
-    def transposed(self) -> Linear:
+    def transposed(self) -> Sparse:
         pattern, order = self.pattern.transposed
         return Sparse(self.data[order], pattern)
 
-    def conjugated(self) -> Linear:
+    def conjugated(self) -> Sparse:
         return Sparse(jnp.conj(self.data), self.pattern)
 
 

@@ -68,7 +68,7 @@ def chebyshev_steps(
         place: Where the rows of vectors lie.
     """
 
-    def call(name: str, *operands: jax.Array, **options: object) -> tuple[jax.Array, ...]:
+    def call(name: str, *operands: jax.Array, **options: Any) -> tuple[jax.Array, ...]:
         def own_rows(x: jax.Array, *vectors: jax.Array) -> tuple[jax.Array, ...]:
             zero = jnp.zeros(1, jnp.int32)
             d = jnp.zeros(0, x.dtype) if diagonal is None else diagonal

@@ -135,9 +135,10 @@ def _blocks(kind: str, a: Any, blocks: Sequence[int] | int | None) -> Blocks:
     require_square(matrix)
     require_known(blocks=blocks)
     n = matrix.shape[0]
+    cut: Any
     is_number = isinstance(blocks, int | np.integer) and not isinstance(blocks, bool)
     if is_number:
-        cut = int(blocks)
+        cut = int(np.asarray(blocks))
     else:
         cut = np.asarray([0, n] if blocks is None else blocks)
         rising = cut.ndim == 1 and len(cut) >= 2 and cut.dtype.kind in "iu"

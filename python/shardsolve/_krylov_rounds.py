@@ -70,7 +70,7 @@ class Place:
 
     def ranks_of(self, n: int) -> int:
         """Of how many devices each has rows of its own."""
-        if not self.axes:
+        if self.cut is None or not self.axes:
             return 1
         return lax.axis_size(self.axes) if self.cut.inside else self.cut.parts
 
@@ -324,7 +324,8 @@ def solve(
         flat = place.run(
             lambda b, x0=None: rounds.begin(b, x0), operands, "v" * len(operands), "rrrm" + shown
         )
-        return Carry(*flat[:4], flat[4:])
+        state, room, parts, hidden, *vectors = flat
+        return Carry(state, room, parts, hidden, tuple(vectors))
 
     def stages(which: Sequence[int], carry: Carry) -> Carry:
         # XLA for GPUs (of jax 0.11.2) crashes where an operand of a shard_map has no entries: what
@@ -340,7 +341,8 @@ def solve(
             "v" * by_diagonal + "rrrm" + shown,
             "rrrm" + shown,
         )
-        return Carry(*flat[:4], tuple(flat[4:]))
+        state, room, parts, hidden, *vectors = flat
+        return Carry(state, room, parts, hidden, tuple(vectors))
 
     def product(stage: dict, carry: Carry) -> Carry:
         vectors = list(carry.shown)

@@ -12,6 +12,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.extend.backend
@@ -210,16 +211,11 @@ def rows() -> dict[str, Row]:
     def buffers(described: list[dict]) -> tuple[Buffer, ...]:
         return tuple(Buffer(**{**one, "shape": tuple(one["shape"])}) for one in described)
 
-    calls = description()["calls"]
-    return {
-        call["name"]: Row(
-            **{
-                key: buffers(value) if key in ("operands", "results") else value
-                for key, value in call.items()
-            }
-        )
-        for call in calls
-    }
+    def row(described: dict[str, Any]) -> Row:
+        lists = {key: buffers(described[key]) for key in ("operands", "results")}
+        return Row(**{**described, **lists})
+
+    return {call["name"]: row(call) for call in description()["calls"]}
 
 
 def version() -> str:

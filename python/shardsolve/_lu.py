@@ -263,7 +263,8 @@ def _factor_in_place(a: jax.Array, cut: Cut | None, tile: int) -> LuFactor:
     room = jnp.zeros((len(a), _SKETCH), a.dtype)
     room = room if by_rows is None else by_rows.place(room)
     slab, sketch, *rest = _calls.lu_factor_in_place(by_rows, tile)(a, room)
-    return LuFactor(slab, None, *rest, sketch)
+    rows, sign, log_modulus, record = rest
+    return LuFactor(slab, None, rows, sign, log_modulus, record, sketch)
 
 
 _factor = Compiled(factor_traced, 1, 2, overwriting=_factor_in_place)

@@ -11,6 +11,7 @@ A slab's rows are columns of C = A^T: it is (L U)^T for P C = L U.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +70,7 @@ def solve_on_cpu(
     rows: jax.Array,
     record: jax.Array,
     b: jax.Array,
-    **options: bool,
+    **options: Any,
 ) -> Arrays:
     """Likewise."""
     n, k = b.shape[-2:]
@@ -174,7 +175,7 @@ def solve_by_xla(
         """By the norm and by components, (..., k); the residual, and its exponents."""
         by_norm, residual, exponent = column_errors(a, x, b)
         size_of_x, size_of_b = (times_power(jnp.abs(one), -exponent) for one in (x, b))
-        sizes = jnp.matmul(jnp.abs(a), size_of_x, **EXACT) + size_of_b
+        sizes = jnp.matmul(jnp.abs(a), size_of_x, precision=EXACT) + size_of_b
         share = jnp.abs(residual) / jnp.where(sizes > 0, sizes, 1)
         return by_norm, jnp.max(share, axis=-2, initial=0), residual, exponent
 
@@ -275,7 +276,7 @@ def _inverse(
     back = jnp.broadcast_to(jnp.argsort(rows, axis=-1)[..., None], z.shape)
     x = jnp.take_along_axis(z, back, axis=-2)
     g = random_signs(n).astype(a.dtype)
-    rest = jnp.matmul(a, jnp.matmul(x, g, **EXACT), **EXACT) - g
+    rest = jnp.matmul(a, jnp.matmul(x, g, precision=EXACT), precision=EXACT) - g
     most = jnp.max(jnp.sqrt(jnp.mean(jnp.square(jnp.abs(rest)), axis=-1)), axis=-1)
     norm = jnp.max(jnp.sum(jnp.abs(a), axis=-1), axis=-1)
     of_x = jnp.max(jnp.sum(jnp.abs(x), axis=-1), axis=-1)

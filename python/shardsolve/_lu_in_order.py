@@ -170,13 +170,13 @@ def _factors_of(
             return solve_lower(upper[:, :k].T, x.T).T
 
         middle = before_u(behind_l(change[:k, :k]))
-        of_lower = jnp.matmul(lower[:k], jnp.tril(middle, -1), **EXACT)
-        of_upper = jnp.matmul(jnp.triu(middle), upper[:, :k], **EXACT)
+        of_lower = jnp.matmul(lower[:k], jnp.tril(middle, -1), precision=EXACT)
+        of_upper = jnp.matmul(jnp.triu(middle), upper[:, :k], precision=EXACT)
         if len(lower) > k:
-            below = change[k:] - jnp.matmul(lower[k:], of_upper, **EXACT)
+            below = change[k:] - jnp.matmul(lower[k:], of_upper, precision=EXACT)
             of_lower = jnp.concatenate([of_lower, before_u(below)])
         if upper.shape[1] > k:
-            right = change[:, k:] - jnp.matmul(of_lower, upper[:, k:], **EXACT)
+            right = change[:, k:] - jnp.matmul(of_lower, upper[:, k:], precision=EXACT)
             of_upper = jnp.concatenate([of_upper, behind_l(right)], axis=1)
         if form == IN_L:
             of_lower = of_lower[inverse_of(order)]

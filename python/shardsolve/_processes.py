@@ -168,7 +168,7 @@ class Processes:
 
     def _wait(self, watch: Watch, found: Any) -> None:
         """Throws if a process is lost that a result waits for."""
-        leaves = [leaf for leaf in jax.tree.leaves(found) if isinstance(leaf, jax.Array)]
+        leaves: list[Any] = [leaf for leaf in jax.tree.leaves(found) if isinstance(leaf, jax.Array)]
         begin, lost_at = time.monotonic(), np.inf
         while not all(leaf.is_ready() for leaf in leaves):
             now = time.monotonic()

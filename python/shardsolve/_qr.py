@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -186,7 +186,7 @@ def lstsq(
     which = _Which(_SHORTEST, _checked_rcond(rcond))
     found, shape = _found(a, b, None, mesh, axis_name, which)
     rank = jnp.where(found.verdict[..., 0] == Status.OK, found.rank, -1)
-    results = found.x.reshape(shape), found.residuals, rank, found.values
+    results: tuple[Any, ...] = found.x.reshape(shape), found.residuals, rank, found.values
     if full_output:
         return *results, _info(found)
     raise_if_failed(found.verdict)
@@ -263,7 +263,7 @@ def pinv(
     return inverse
 
 
-def _checked_rcond(rcond: object) -> float:
+def _checked_rcond(rcond: Any) -> float:
     if rcond is None:
         return _UNSET
     if isinstance(rcond, jax.core.Tracer):
@@ -453,7 +453,7 @@ def _normal_solve(t: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def _damped_solve(
-    a: jax.Array, r: jax.Array, eps: jax.Array, v: jax.Array, up: jax.Array | int, cut: Cut | None
+    a: jax.Array, r: jax.Array, eps: jax.Array, v: jax.Array, up: Any, cut: Cut | None
 ) -> jax.Array:
     """(a^H a + eps)^-1 v of 2^up a and 2^(2 up) eps, where r^H r = a^H a.
 
@@ -509,7 +509,8 @@ def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
 def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Which) -> Arrays:
     """Of the shortest x: x = a^H y with (a a^H + eps) y = b."""
     (a, b, eps), (da, db, deps) = primals, tangents
-    if axes_across(cut):  # a^H would have to be dealt out anew: few rows, so each device takes all
+    if cut is not None and axes_across(cut):
+        # a^H would have to be dealt out anew: few rows, so each device takes all.
         a, b, da, db = (all_rows(one, cut) for one in (a, b, da, db))
         cut = Cut(None, (), (*cut.axes, *cut.others))
     high = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
@@ -588,7 +589,7 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
 def _pinv(a: jax.Array, cut: Cut | None, rcond: float) -> Arrays:
     by_rows = cut and cut.by_rows
     if rows_in(a, by_rows) < a.shape[1]:
-        if axes_across(by_rows):
+        if by_rows is not None and axes_across(by_rows):
             a = all_rows(a, by_rows)
             by_rows = Cut(None, (), (*by_rows.axes, *by_rows.others))
         return _pinv_of(by_rows, rcond)(_rows(adjoint(a), by_rows))[:2]

@@ -146,7 +146,7 @@ def _square_of(a: jax.Array) -> jax.Array:
 
 
 def _times(a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.matmul(a, b, **EXACT)
+    return jnp.matmul(a, b, precision=EXACT)
 
 
 def _find(

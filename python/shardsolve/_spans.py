@@ -84,7 +84,7 @@ class Recording:
         other["training"] = self._summary(of_each)
 
     def _summary(self, of_each: dict[int, list[Span]]) -> dict[str, Any]:
-        processes = []
+        processes: list[dict[str, Any]] = []
         for number, spans in sorted(of_each.items()):
             seconds: dict[str, float] = {}
             for span in spans:

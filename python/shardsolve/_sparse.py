@@ -209,7 +209,7 @@ def _make(data: Any, pattern: Pattern) -> CSR:
     return made
 
 
-def _check_shape(shape: object) -> tuple[int, int]:
+def _check_shape(shape: Any) -> tuple[int, int]:
     try:
         m, n = (int(length) for length in shape)
     except (TypeError, ValueError) as error:

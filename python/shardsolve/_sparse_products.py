@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -121,8 +122,8 @@ def multiply(
         return jnp.zeros(own_rows, data.dtype) if before is None else jnp.zeros_like(before)
     rank = jnp.zeros(1, jnp.int32) if rank is None else rank
     arrays = (data, jnp.asarray(pattern.columns), jnp.asarray(pattern.pointer_words), x, rank)
-    options = {"rows": pattern.shape[0], "lanes": pattern.lanes}
-    if before is None:
+    options: dict[str, Any] = {"rows": pattern.shape[0], "lanes": pattern.lanes}
+    if before is None or skip is None:
         return _local.call("csr_product", *arrays, lengths=(own_rows,), recorded=True, **options)[0]
     return _local.call(
         "csr_product_into",

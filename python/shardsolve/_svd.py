@@ -180,7 +180,7 @@ def _condition(s: jax.Array) -> jax.Array:
 
 
 @_condition.defjvp
-def _change_of_condition(primals: Arrays, tangents: Arrays) -> Arrays:
+def _change_of_condition(primals: Arrays, tangents: Arrays) -> tuple[jax.Array, jax.Array]:
     (s,), (ds,) = primals, tangents
     ratio = _condition(s)
     return ratio, (ds[0] - ratio * ds[-1]) / s[-1]
@@ -399,7 +399,7 @@ def _upright(a: jax.Array, cut: Cut | None) -> tuple[jax.Array, Cut | None, bool
     by_rows = cut and cut.by_rows
     wide = rows_in(a, by_rows) < a.shape[1]
     if wide:
-        if axes_across(by_rows):
+        if by_rows is not None and axes_across(by_rows):
             a = all_rows(a, by_rows)  # few rows: each device takes all
             by_rows = Cut(None, (), (*by_rows.axes, *by_rows.others))
         a = adjoint(a)

@@ -133,7 +133,7 @@ def looked_at(a: jax.Array) -> Arrays:
     """Whether a is in the middle of the range, which NaN is not; and a, or something that is."""
     largest = jnp.max(jnp.abs(jnp.real(a)) + jnp.abs(jnp.imag(a)))
     fine = is_in_range(largest)
-    return fine, jnp.where(fine, a, jnp.eye(*a.shape, dtype=a.dtype))
+    return fine, jnp.where(fine, a, jnp.eye(a.shape[0], a.shape[1], dtype=a.dtype))
 
 
 def no_complaint() -> jax.Array:
@@ -141,4 +141,4 @@ def no_complaint() -> jax.Array:
 
 
 def _times(a: jax.Array, b: jax.Array) -> jax.Array:
-    return jnp.matmul(a, b, **EXACT)
+    return jnp.matmul(a, b, precision=EXACT)

@@ -57,7 +57,8 @@ def accepts(words: Words, values: Mapping[str, Mapping[str, Meaning]] | None = N
         name = ".".join([*public, function.__name__])
 
         @functools.wraps(function)
-        def call(*args: P.args, **given: P.kwargs) -> R:
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            given: dict[str, Any] = dict(kwargs)
             if len(args) > len(in_order):
                 raise TypeError(
                     f"{name} takes {' and '.join(in_order)} by position, and {len(args)} arguments "
@@ -72,7 +73,7 @@ def accepts(words: Words, values: Mapping[str, Mapping[str, Meaning]] | None = N
                     if isinstance(meaning, Not):
                         raise ValueError(f"{argument} is {value!r}; {meaning.instead}")
                     given = {**given, argument: meaning.here}
-            return function(*args, **given)
+            return function(*args, **given)  # type: ignore[arg-type]  # as in its own words
 
         return call
 

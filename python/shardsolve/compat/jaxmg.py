@@ -689,8 +689,9 @@ def _with_devices(mesh: Meshes, a: jax.Array) -> Meshes:
     if not isinstance(mesh, AbstractMesh):
         return mesh
     sharding = getattr(a, "sharding", None)
-    known = isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape
-    return sharding.mesh if known else mesh
+    if isinstance(sharding, NamedSharding) and sharding.mesh.shape == mesh.shape:
+        return sharding.mesh
+    return mesh
 
 
 def _one_of(matrix_specs: Specs, in_specs: Specs) -> Specs:

@@ -388,7 +388,7 @@ def _asked(
             f"a callback of process {number} has raised an exception: its own output says which",
             Status.CANCELLED,
         )
-    return _Asked(*map(bool, of_all[:, 1:].any(0)))
+    return _Asked(*np.any(of_all[:, 1:], 0).tolist())
 
 
 def _fingerprint(start: Networks) -> int:
@@ -396,5 +396,5 @@ def _fingerprint(start: Networks) -> int:
         return 0
     found = 0
     for part in (*start.weights(), start.coefficient_numbers):
-        found = zlib.crc32(np.ascontiguousarray(part), found)
+        found = zlib.crc32(np.ascontiguousarray(part).tobytes(), found)
     return found

@@ -200,7 +200,7 @@ class Equations:
         given = points_of("points", points, self.boxes)
         # Not compiled: kept for another call it would not see what the function reads elsewhere.
         with on_cpu():
-            return np.asarray(jax.vmap(at)(given), np.float64)
+            return np.asarray(jax.vmap(at)(jnp.asarray(given)), np.float64)
 
     def compiled(self, key: object, make: Callable[[], Any]) -> Any:
         """What `make` gave the first time, as JAX compiles a function that is made again anew."""

@@ -71,7 +71,8 @@ def load(path: Any, problem: Equations) -> Networks:
         return _of_checkpoint(problem, arrays)
     tree = None
     if not isinstance(problem.net, Mlp):
-        structure = jax.tree.structure(problem.net.parameters(problem.boxes.count, problem.seed))
+        net = problem.net.parameters(problem.boxes.count, problem.seed)
+        structure: Any = jax.tree.structure(net)
         leaves = [arrays[f"net{number}"] for number in range(structure.num_leaves)]
         tree = jax.tree.unflatten(structure, leaves)
     parts = arrays.get("hidden"), arrays["last"], arrays["coefficients"], tree
@@ -108,7 +109,7 @@ def _of_checkpoint(problem: Equations, arrays: dict[str, np.ndarray]) -> Network
         )
     else:
         hidden = problem.net.parameters(boxes.count, problem.seed)
-    structure = jax.tree.structure(hidden)
+    structure: Any = jax.tree.structure(hidden)
     of_hidden = structure.num_leaves
     names = sorted(problem.unknown.places)  # as trees have them
     size = of_hidden + 1 + len(names)

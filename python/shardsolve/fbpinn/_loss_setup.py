@@ -362,11 +362,11 @@ class Setup:
 
     def require_finite_residuals(self, rows: list[jax.Array]) -> None:
         """Throws with the point, a box and the device."""
-        rows = [np.asarray(r) for r in self.layout.whole(rows)]
+        values_of = [np.asarray(r) for r in self.layout.whole(rows)]
         box = np.repeat(np.arange(len(self.geometry.owner)), np.diff(self.geometry.begin))
         first = 0
         for term, table, values, size in zip(
-            self.problem.prepared, self.term_tables(), rows, self.sizes, strict=True
+            self.problem.prepared, self.term_tables(), values_of, self.sizes, strict=True
         ):
             bad = table["used"].ravel() & ~np.isfinite(values).all(-1)
             if bad.any():

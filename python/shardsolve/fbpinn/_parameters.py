@@ -33,8 +33,8 @@ class Parameters(NamedTuple):
     """
 
     hidden: Any
-    last: jax.Array
-    coefficients: dict[str, jax.Array]
+    last: Any
+    coefficients: Any
 
 
 class Layout:
@@ -170,7 +170,8 @@ class Layout:
                 f"parameters of type {type(parameters).__name__} given: pass what "
                 "loss.parameters() returns, or such a tree"
             )
-        wanted, given = jax.tree.structure(self.shapes), jax.tree.structure(parameters)
+        trees: list[Any] = [jax.tree.structure(one) for one in (self.shapes, parameters)]
+        wanted, given = trees
         if wanted != given:
             raise ValueError(f"parameters have the structure {given}: {wanted} is accepted")
         pairs = zip(

@@ -42,7 +42,7 @@ class Prepared:
     _compiled: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
     @property
-    def residuals(self) -> Callable[[jax.Array, jax.Array, jax.Array], jax.Array]:
+    def residuals(self) -> Callable[[Any, Any, Any], jax.Array]:
         """(points, dimensions), (points, fields, orders), (numbers,) to (points, equations).
 
         Compiled.

@@ -256,10 +256,11 @@ class Networks:
             (boxes, fields, units + 1): the constant last.
         """
         problem, boxes = self.problem, self.problem.boxes
+        own: Any = self._own  # there with a Net
         of_box = (
             problem.net.weights(boxes.dimensions)
             if isinstance(problem.net, Mlp)
-            else self._own.net.start.shape[1]
+            else own.net.start.shape[1]
         )
         hidden = np.empty((boxes.count, of_box))
         last = np.empty((boxes.count, len(problem.fields), problem.units + 1))
@@ -320,7 +321,7 @@ class Run(Networks):
         return Run._again, (self.outcome, *self._parts())
 
     @staticmethod
-    def _again(outcome: Outcome | GradientOutcome, problem: Equations, *parts: Any) -> Run:
+    def _again(outcome: Any, problem: Equations, *parts: Any) -> Run:
         networks, numbers, own = _made(problem, *parts)
         return Run(problem, outcome, networks, numbers, own)
 

@@ -98,7 +98,9 @@ def place_boxes(geometry: Geometry) -> tuple[np.ndarray, list[BoxClass], int]:
     box = np.repeat(np.arange(len(counts)), counts)
     at_edge = np.zeros(len(counts), bool)
     at_edge[box[g.point_owner[g.point] != g.owner[box]]] = True
-    order, classes, of_edge = [], [], 0
+    order: list[np.ndarray] = []
+    classes: list[BoxClass] = []
+    of_edge = 0
     for edge in (True, False):
         left = np.flatnonzero(at_edge == edge)
         while left.size:

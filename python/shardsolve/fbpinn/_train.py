@@ -164,10 +164,10 @@ def train_on(
     found["losses"] = [np.nan if loss is None else loss for loss in found["losses"]]
     deviations = found.pop("coefficient_deviations")
     found["coefficient_deviations"] = [np.inf if one is None else one for one in deviations]
-    found["terms"] = [
-        TermLoss(**{name: np.nan if figure is None else figure for name, figure in term.items()})
-        for term in found["terms"]
-    ]
+    terms: list[dict[str, Any]] = found["terms"]
+    for term in terms:
+        term.update({name: np.nan for name, figure in term.items() if figure is None})
+    found["terms"] = [TermLoss(**term) for term in terms]
     outcome = Outcome(
         status=status,
         costs=costs,
