@@ -120,6 +120,7 @@ template <class R>
 struct Equations {
   using Number = R;
   static constexpr int count = 1;
+  // NOLINTNEXTLINE(bugprone-return-const-ref-from-parameter): r outlives the call
   static const R& get(const R& r, int /*equation*/) { return r; }
 };
 template <class S, std::size_t n>

@@ -184,8 +184,10 @@ class Taylor {
   }
   Taylor(const Taylor& other) : set_(other.set_) { std::copy_n(other.c_, size(), c_); }
   Taylor& operator=(const Taylor& other) {
-    set_ = other.set_;
-    std::copy_n(other.c_, size(), c_);
+    if (this != &other) {
+      set_ = other.set_;
+      std::copy_n(other.c_, size(), c_);
+    }
     return *this;
   }
 

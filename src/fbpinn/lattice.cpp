@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -135,8 +136,8 @@ Lattice::Lattice(const double* points, std::int64_t count, int axes, const spars
   });
   if (places <= 4.0 * static_cast<double>(count)) {
     table_.assign(static_cast<std::size_t>(places), -1);
-    for (auto place = places_.rbegin(); place != places_.rend(); ++place) {
-      table_[static_cast<std::size_t>(place->key)] = place->point;  // the first one remains
+    for (const auto& place : places_ | std::views::reverse) {
+      table_[static_cast<std::size_t>(place.key)] = place.point;  // the first one remains
     }
     places_.clear();
   } else {

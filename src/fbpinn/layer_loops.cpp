@@ -24,8 +24,7 @@ template <class T>
   for (std::int64_t unit = 0; unit < work.units; ++unit) {
     const T* const w = work.weights + unit * axes;
     const T bias = work.weights[work.units * axes + unit];
-    for (int i = 0; i < chunk; ++i)
-      z[i] = bias;
+    std::fill_n(z, chunk, bias);
     for (int axis = 0; axis < axes; ++axis) {
       for (int i = 0; i < chunk; ++i)
         z[i] += w[axis] * work.xi[axis][i];

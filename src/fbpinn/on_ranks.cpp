@@ -103,7 +103,7 @@ void do_on_host(std::int64_t count, const Work& work, const std::function<bool()
       while (static_cast<std::int64_t>(others.threads.size()) + 1 < wanted) {
         others.threads.emplace_back(some);
       }
-    } catch (const std::system_error&) {
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
       // Those that there are do all of it.
     }
     some();

@@ -290,7 +290,7 @@ bool have_same_bits(const Result& a, const Result& b) {
 /// "iteration 9", or "iteration 9 of attempt 2 (minres)".
 std::string place_text(const Log& log, const LogComparison& comparison, std::int64_t attempt,
                        std::int64_t iteration) {
-  const std::string text = fmt::format("iteration {}", iteration);
+  std::string text = fmt::format("iteration {}", iteration);
   if (!comparison.has_attempts) {
     return text;
   }

@@ -145,7 +145,8 @@ void MeshState::fail(const std::exception_ptr& reason) {
   if (own && backend_->processes() != nullptr) {
     try {
       backend_->processes()->tell_failure(*own);
-    } catch (const std::bad_alloc&) {  // the others are told when the call ends
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch)
+      // The others are told when the call ends.
     }
   }
   for (auto& rank_thread : rank_threads_) {

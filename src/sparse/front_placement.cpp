@@ -150,8 +150,8 @@ class Spreading {
   FrontPlacement placement() {
     // The more fronts are above, the less is left to be shared.
     double left = 0.0;
-    for (std::size_t n = 0; n < tree_.nodes.size(); ++n) {
-      left += tree_.nodes[n].flops();
+    for (const FrontNode& node : tree_.nodes) {
+      left += node.flops();
     }
     for (int pass = 0; pass < 3; ++pass) {
       left_ = left;

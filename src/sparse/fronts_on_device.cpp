@@ -3,6 +3,7 @@
 #include "runtime/kernels.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace shardsolve::sparse {
@@ -227,9 +228,9 @@ void FrontsOnDevice::solve_forward(double* x) const {
 }
 
 void FrontsOnDevice::solve_back(double* x) const {
-  for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
-    if (!level->is_given) {
-      kernels_.solve_back(rank_.update(), level->batch, x);
+  for (const Level& level : levels_ | std::views::reverse) {
+    if (!level.is_given) {
+      kernels_.solve_back(rank_.update(), level.batch, x);
     }
   }
 }

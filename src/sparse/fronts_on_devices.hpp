@@ -80,7 +80,7 @@ class FrontsOnDevices {
   std::vector<Part> parts_of(std::int32_t node) const;
 
   void make_tables();
-  Table table_for(std::vector<std::int64_t> counts);
+  Table table_for(const std::vector<std::int64_t>& counts);
   void gather(Table& table);
   MatrixView<double> take(std::int64_t rows, std::int64_t columns);
   void give_back(MatrixView<double> memory);

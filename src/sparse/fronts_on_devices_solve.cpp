@@ -18,7 +18,7 @@ std::vector<FrontsOnDevices::Part> FrontsOnDevices::parts_of(std::int32_t node) 
   return parts;
 }
 
-auto FrontsOnDevices::table_for(std::vector<std::int64_t> counts) -> Table {
+auto FrontsOnDevices::table_for(const std::vector<std::int64_t>& counts) -> Table {
   Table table;
   for (const std::int64_t count : counts) {
     table.begin.push_back(table.begin.back() + count);
@@ -78,10 +78,10 @@ void FrontsOnDevices::make_tables() {
       (is_top ? of_top : of_roots)[at] += shape(node).outer;
     }
   }
-  borders_ = table_for(std::move(of_roots));
-  top_borders_ = table_for(std::move(of_top));
-  solved_ = table_for(std::move(solved));
-  top_solved_ = table_for(std::move(solved_top));
+  borders_ = table_for(of_roots);
+  top_borders_ = table_for(of_top);
+  solved_ = table_for(solved);
+  top_solved_ = table_for(solved_top);
 }
 
 /// Joint fronts from what is below them, and down again: their parts of x.

@@ -93,7 +93,7 @@ class SolveColumns {
       // The owner's run of the block's own rows begins one block earlier.
       const std::int64_t skipped =
           run.rank == layout_.owner(step) ? layout_.columns(step).size() : 0;
-      if (run.rows.size() > 0) {
+      if (!run.rows.empty()) {
         const RowRun& whole = first[static_cast<std::size_t>(run.rank)];
         use(part(message(turn, step), whole.packed + skipped, run.rows), rows_of_x(run.rows));
       }

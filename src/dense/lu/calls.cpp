@@ -174,7 +174,7 @@ template <Scalar T>
 LuFactor<T> look_and_factor(const programs::PublicCall& call, const ShardedMatrix<T>& a,
                             const std::optional<ShardedMatrix<T>>& into,
                             const std::optional<RightHandSides<T>>& b,
-                            SketchOf<T> keep = SketchOf<T>{}) {
+                            const SketchOf<T>& keep = SketchOf<T>{}) {
   const auto looked = std::make_shared<Looked>();
   Outcome outcome = look_at<T>(call, a, b, looked);
   LuFactor<T> made{a, a, nullptr, looked->one_norm, looked->inf_norm, outcome};
@@ -331,7 +331,7 @@ LuFactor<T> of_matrix_alone(LuFactor<T> factor) {
 
 template <Scalar T>
 LuFactor<T> factor_in_place(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options,
-                            SketchOf<T> keep) {
+                            const SketchOf<T>& keep) {
   return look_and_factor<T>(
       keep.wanted ? factor_call_in_place(mesh, a, options) : factor_call(mesh, a, options), a, a,
       std::nullopt, keep);
@@ -374,7 +374,7 @@ Outcome solve(Mesh& mesh, const ShardedMatrix<T>& a, const RightHandSides<T>& b,
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                         \
   template LuFactor<T> factor_in_place(Mesh&, const ShardedMatrix<T>&, const RunOptions&, \
-                                       SketchOf<T>);                                      \
+                                       const SketchOf<T>&);                               \
   template LuFactor<T> of_matrix_alone(LuFactor<T>);                                      \
   template Outcome judge(Mesh&, const LuFactor<T>&, const Solved<T>&, const RunOptions&,  \
                          Transpose);                                                      \

@@ -49,7 +49,7 @@ std::vector<double> solve_in_range(mesh::Rank& rank, TriangularSolve<T>& solve, 
                                    MatrixView<T> b, MatrixView<const T> given,
                                    const std::vector<double>& b_maxima) {
   solve.run(op, b);
-  const std::vector<double> x_maxima = column_maxima<T>(rank, b);
+  std::vector<double> x_maxima = column_maxima<T>(rank, b);
   if (all_finite(x_maxima)) {
     return x_maxima;
   }
@@ -202,7 +202,7 @@ class SomeSides {
     for (int& exponent : exponents_) {
       exponent = std::max(exponent, 0);
     }
-    const Errors errors = scaled_errors(x, x_maxima, b, b_maxima);
+    Errors errors = scaled_errors(x, x_maxima, b, b_maxima);
     if (exponents_ == cautious ||
         (all_finite(errors.by_norm) && all_finite(errors.by_components))) {
       return errors;

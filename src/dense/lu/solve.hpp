@@ -18,7 +18,7 @@ struct SketchOf {
 /// lu_factor() in the place of A, with a sketch or, for those who keep A elsewhere, without.
 template <Scalar T>
 LuFactor<T> factor_in_place(Mesh& mesh, const ShardedMatrix<T>& a, const RunOptions& options,
-                            SketchOf<T> keep = {});
+                            const SketchOf<T>& keep = {});
 
 /// What a factor that has left the range still serves for: A, which is solved with by QR. Where A
 /// is gone, or nothing has left the range, the factor as it is.

@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 #include "programs/bytes_of.hpp"
+#include "runtime/qr_kernels.hpp"
 
 #include <algorithm>
 #include <complex>

@@ -83,7 +83,7 @@ class InSteps {
   }
   bool take(Outcome next) {
     programs::add_cost(next, outcome_);
-    outcome_ = std::move(next);
+    outcome_ = next;
     return outcome_.ok();
   }
 

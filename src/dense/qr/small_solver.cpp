@@ -173,7 +173,7 @@ typename SmallSolver<W>::Values SmallSolver<W>::by_singular_values(const Values&
 }
 
 template <Scalar W>
-typename SmallSolver<W>::Values SmallSolver<W>::solve(Values c) const {
+typename SmallSolver<W>::Values SmallSolver<W>::solve(const Values& c) const {
   if (!is_truncated()) {
     return by_triangle(c, false);
   }

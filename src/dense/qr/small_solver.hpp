@@ -53,7 +53,7 @@ class SmallSolver {
   std::int64_t common() const { return common_; }
 
   /// D^-1 x for the shortest x with R D^-1 x = c in the range that is kept.
-  Values solve(Values c) const;
+  Values solve(const Values& c) const;
   /// z for the shortest z with (R D^-1)^H z = b in the range that is kept.
   Values solve_adjoint(Values b) const;
   /// ||P c|| of each column, P the projection on the range that is kept: of R, or of its adjoint.

@@ -74,7 +74,6 @@ SingularValues<T> find(const Task<T>& task, const Places<T>& places) {
 
 namespace shardsolve {
 
-using dense::svd::Places;
 using dense::svd::Task;
 using dense::svd::Wanted;
 

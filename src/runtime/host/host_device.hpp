@@ -48,11 +48,12 @@ struct HostKernelSets {
         return static_cast<const QrKernels<T>*>(&qr);
       case KernelSet::bidiagonal:
         return static_cast<const BidiagonalKernels<T>*>(&bidiagonal);
+      // What these are for is done otherwise on CPUs: sparse::Workers, host/fixed_dot.hpp, the
+      // dense families' small.hpp.
       case KernelSet::fronts:
       case KernelSet::boxes:
-        break;  // what they are for is done otherwise on CPUs: sparse::Workers
       case KernelSet::local:
-        break;  // likewise: host/fixed_dot.hpp, the dense families' small.hpp
+        break;
     }
     return nullptr;
   }

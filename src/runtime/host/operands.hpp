@@ -67,6 +67,7 @@ struct Operand {
 
 /// Enqueues `work`, which reads and writes exactly these operands.
 template <class Work>
+// NOLINTNEXTLINE(performance-unnecessary-value-param): taken where it is used
 void launch(Queue& queue, const WorkInfo& info, std::vector<Operand> reads,
             std::initializer_list<Operand> writes, Work work) {
 #ifdef SHARDSOLVE_THREAD_SANITIZER

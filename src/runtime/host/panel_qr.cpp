@@ -66,7 +66,7 @@ MatrixView<T> gram(MatrixView<const T> v, T* work) {
     Real* const high = parts(work);
     Real* const low = parts(work + size);
     const Real* const terms = parts(term.data());
-    for (std::int64_t i = 0; i < size * std::int64_t{sizeof(T) / sizeof(Real)}; ++i) {
+    for (std::int64_t i = 0; i < size * (is_complex<T> ? 2 : 1); ++i) {
       Twofold<Real> sum{high[i], low[i]};
       sum.add(terms[i]);
       high[i] = sum.high;

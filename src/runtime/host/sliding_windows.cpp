@@ -19,6 +19,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <ranges>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -339,8 +340,8 @@ void slide_windows(const Chase& chase, std::span<const SweepWindows<Real>> group
   std::int64_t windows = 0;
   for (const SweepWindows<Real>& group : groups) {
     const std::vector<Part> of_group = parts_of(chase, group.sweeps);
-    for (auto part = of_group.rbegin(); part != of_group.rend(); ++part) {
-      parts.push_back({*part, {group.v.data(), group.vt.data()}});
+    for (const Part& part : of_group | std::views::reverse) {
+      parts.push_back({part, {group.v.data(), group.vt.data()}});
     }
     windows = std::max(windows, chase.tasks(group.sweeps.first));
   }

@@ -92,15 +92,16 @@ bool factor(MatrixView<const W> g, double s, MatrixView<W> into) {
     }
     into(j, j) = std::real(g(j, j)) + s;
   }
+  if (Blas<W>::potrf(Triangle::upper, into) != 0) {
+    return false;
+  }
   // A NaN passes LAPACK's test of a pivot or not, as the compiler likes.
-  return Blas<W>::potrf(Triangle::upper, into) == 0 && [&] {
-    for (std::int64_t j = 0; j < into.columns(); ++j) {
-      if (!(std::real(into(j, j)) > 0.0) || !std::isfinite(std::real(into(j, j)))) {
-        return false;
-      }
+  for (std::int64_t j = 0; j < into.columns(); ++j) {
+    if (!(std::real(into(j, j)) > 0.0) || !std::isfinite(std::real(into(j, j)))) {
+      return false;
     }
-    return true;
-  }();
+  }
+  return true;
 }
 
 template <Scalar W>
