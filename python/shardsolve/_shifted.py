@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +13,26 @@ from jax import lax
 
 from shardsolve import _cholesky
 from shardsolve._cut import Cut
+from shardsolve._eigh_alone import random_signs
+from shardsolve._products import everywhere, times
 from shardsolve._records import Info, Status
 
 LADDER_STEPS = 10  # how often a shift is multiplied by ten at most, unless something else is asked
-ROUNDING = 32  # times eps, beside its entry of the diagonal: what a pivot of rounding may be
+_POWERS = 3  # of the matrix, for its norm: from then on it is right but for a factor of 2
+ROUNDING = 32  # of a pivot beside its entry of the diagonal: times eps and the norm
 
 State = tuple[jax.Array, jax.Array, _cholesky.Factor]  # steps taken, shift, factor with it
 
 
-def adder(matrix: jax.Array, cut: Cut | None, rows: int) -> Callable[[jax.Array], jax.Array]:
-    """Shift -> the matrix with it on the diagonal.
+class Shifted(NamedTuple):
+    """A matrix to whose diagonal a shift is added."""
+
+    plus: Callable[[jax.Array], jax.Array]  # shift -> the sum
+    norm: jax.Array  # about the largest eigenvalue, with ones on the diagonal
+
+
+def shifted(matrix: jax.Array, cut: Cut | None, rows: int) -> Shifted:
+    """Of a Hermitian matrix whose diagonal is not negative.
 
     Rows past the first `rows` are zero, and get the largest entry of the diagonal as well: they
     stand for an eigenvalue of a size that is there anyway.
@@ -37,7 +49,15 @@ def adder(matrix: jax.Array, cut: Cut | None, rows: int) -> Callable[[jax.Array]
             added = jnp.where(numbers < rows, shift, shift + largest())[None]
         return matrix + jnp.where(is_diagonal, added, 0).astype(matrix.dtype)
 
-    return add
+    diagonal = everywhere(jnp.sum(jnp.where(is_diagonal, matrix.real, 0), axis=1), cut)
+    scale = jnp.where(diagonal > 0, lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1)), 0)
+    v = random_signs(len(matrix))[:, 0].astype(matrix.dtype) / math.sqrt(len(matrix))
+    norm = jnp.zeros((), diagonal.dtype)
+    for _ in range(_POWERS):
+        v = scale * times(matrix, scale * v, cut)
+        norm = jnp.linalg.norm(v)
+        v = v / jnp.where(norm > 0, norm, 1)
+    return Shifted(add, norm)
 
 
 def _is_diagonal(matrix: jax.Array, cut: Cut | None) -> jax.Array:
@@ -45,21 +65,22 @@ def _is_diagonal(matrix: jax.Array, cut: Cut | None) -> jax.Array:
     return (numbers if cut is None else cut.place(numbers))[:, None] == numbers[None]
 
 
-def _is_rounding(factor: _cholesky.Factor, cut: Cut | None) -> jax.Array:
+def _is_rounding(factor: _cholesky.Factor, norm: jax.Array, cut: Cut | None) -> jax.Array:
     """Whether a pivot is no more than rounding leaves of the entry of the diagonal it came from.
 
     Digits of x along it are then noise divided by that pivot, more than a tenth of x as a rule:
-    matrices of low rank with a shift, N and P from 3 to 100, beside exact fractions. Not a small
-    condition number: rows of very different sizes are as good as others.
+    matrices of low rank with a shift, beside exact fractions. What rounding of the matrix leaves
+    there is eps times the largest eigenvalue. Not a small condition number: rows of very different
+    sizes are as good as others.
     """
     eps = jnp.finfo(factor.dtype).eps
     pivots = jnp.square(factor._slab.real)
-    least = ROUNDING * eps * factor._diagonal.real[:, None]
+    least = ROUNDING * eps * norm * factor._diagonal.real[:, None]
     return jnp.any(_is_diagonal(factor._slab, cut) & (pivots < least))
 
 
 def solve(
-    add: Callable[[jax.Array], jax.Array],
+    matrix: Shifted,
     right: jax.Array,
     shift: jax.Array,
     first: jax.Array,
@@ -67,7 +88,7 @@ def solve(
     steps: int,
     with_rcond: bool,
 ) -> tuple[jax.Array, jax.Array, Info]:
-    """X of add(shift) x = right, the shift that it took, and what is known of the answer.
+    """X of matrix.plus(shift) x = right, the shift that it took, and what is known of the answer.
 
     Where a pivot is not positive, or rounding, the shift is multiplied by ten, at most so many
     times; from zero it goes to `first`. In a loop of the program: the host is not asked. A pivot
@@ -75,12 +96,12 @@ def solve(
     """
 
     def factored(by: jax.Array) -> _cholesky.Factor:
-        return _cholesky.factor_traced(add(by), cut, 0)
+        return _cholesky.factor_traced(matrix.plus(by), cut, 0)
 
     def goes_on(state: State) -> jax.Array:
         taken, _, factor = state
         has_failed = factor._record[0] == Status.NOT_POSITIVE_DEFINITE
-        return (has_failed | _is_rounding(factor, cut)) & (taken < steps)
+        return (has_failed | _is_rounding(factor, matrix.norm, cut)) & (taken < steps)
 
     def step(state: State) -> State:
         taken, by, _ = state
@@ -95,6 +116,6 @@ def solve(
     # Whoever adds a shift asks for no digits of what it alone holds: rcond may be what it is.
     status = info.verdict[0]
     is_answer = (status == Status.OK) | (status == Status.NEARLY_SINGULAR)
-    judged = jnp.where(_is_rounding(factor, cut), Status.NEARLY_SINGULAR, Status.OK)
+    judged = jnp.where(_is_rounding(factor, matrix.norm, cut), Status.NEARLY_SINGULAR, Status.OK)
     verdict = info.verdict.at[0].set(jnp.where(is_answer, judged, status))
     return x, shift, dataclasses.replace(info, verdict=verdict)

@@ -203,14 +203,14 @@ def _by_factor(
     if cut is not None:
         a, right = cut.place(a), cut.place(right)
     n, real = len(a), jnp.finfo(a.dtype)
-    add = _shifted.adder(a, cut, n)
+    matrix = _shifted.shifted(a, cut, n)
     start = float(np.sqrt(n)) * float(real.eps) if solver.start is None else solver.start
     numbers = jnp.arange(n)
     diagonal = jnp.where(numbers[:, None] == numbers[None], a.real, 0)
     first = (start * jnp.max(diagonal)).astype(real.dtype)
     none = jnp.zeros((), real.dtype)
     x, shift, info = _shifted.solve(
-        add, right, none, first, cut, solver.steps, solver.estimate_rcond
+        matrix, right, none, first, cut, solver.steps, solver.estimate_rcond
     )
     known = {
         "status": info.verdict[0],

@@ -66,7 +66,7 @@ auto BlockSystem::solve_by_cg(const sparse::BlockGraph& graph, const std::vector
   solution.cg_steps = steps.iterations;
   solution.certificate = left > 0.0 ? steps.gradient / std::sqrt(left) : 0.0;
   // Of a residual that is rounding a small gradient cannot be asked.
-  constexpr double nothing = 1e-12;
+  constexpr double nothing = 1e-14;
   solution.is_limited = solution.certificate > tolerance && left > nothing * nothing * size;
   solution.border_rank = border.rank();
   solution.y.assign(x.begin(), x.begin() + n);

@@ -99,9 +99,9 @@ class Training {
     }
     result_.losses.push_back(now.rows.loss());
     result_.outcome.status = Status::not_converged;
-    if (result_.is_linear) {
-      solve_once(now);
-    } else {
+    if (result_.is_linear && !solve_once(now)) {
+      go_on(now);
+    } else if (!result_.is_linear) {
       is_separable_ = is_linear_at_fixed_coefficients(now);
       if (is_separable_) {
         begin_separated(now);
@@ -151,17 +151,47 @@ class Training {
     return state;
   }
 
-  void solve_once(State& now) {
+  /// False if the networks do not do what the linear problem says they would: their weights are so
+  /// large that the sum is rounding, or the residual is not linear there.
+  bool solve_once(State& now) {
     LinearStep step = solve(now);
     if (!step.is_factored) {
       result_.outcome.status = Status::not_positive_definite;
-      return;
+      return true;
     }
     now.last_layer = std::move(step.change);
     add_to(now.coefficients, step.coefficients, 1.0);
-    now.rows.residual = std::move(step.residual);
+    now.v = jets_of(now.last_layer);
+    now.rows = residual_at(now.v, now.coefficients, false, true);
+    constexpr double much = 1.1;
+    constexpr double rounding = 1e-10;
+    promised_ = sum_of_squares(step.residual);
+    if (!(std::sqrt(now.rows.loss()) <=
+          much * std::sqrt(promised_) + rounding * std::sqrt(result_.zero_loss))) {
+      return false;
+    }
     result_.losses.push_back(now.rows.loss());
     result_.outcome.status = is_limited_ ? Status::not_converged : Status::ok;
+    return true;
+  }
+
+  /// From there, or from networks that are 0 if that is worse.
+  void go_on(State& now) {
+    if (!(now.rows.loss() < result_.zero_loss)) {
+      now = zero_state();
+    }
+    now.rows = residual_at(now.v, now.coefficients, true, false);
+    result_.is_linear = is_linear(now);
+    if (now.rows.loss() < result_.losses.back()) {
+      result_.losses.push_back(now.rows.loss());
+    }
+    iterate(now);
+    // Where the start is as good as any networks but for rounding, steps gain nothing.
+    constexpr double little = 1e-2;
+    if (result_.is_linear && result_.outcome.status == Status::not_converged &&
+        promised_ >= little * result_.zero_loss) {
+      result_.outcome.status = Status::ok;
+    }
   }
 
   /// Gauss-Newton.
@@ -419,6 +449,7 @@ class Training {
   bool anew_ = false;          // last layers are solved for, not their changes
   bool is_limited_ = false;    // conjugate gradients in the last solve
   double gain_ = 0.0;          // that they left
+  double promised_ = 0.0;      // the loss that the linear problem has, without rounding of weights
   bool is_separable_ = false;  // networks are always the best ones for the coefficients
   sparse::Workers workers_;
   Trained result_;

@@ -125,8 +125,7 @@ class Descent {
     trained_.is_linear = false;
     // Squares that were lost at the start are lost to the end.
     if (trained_.outcome.status != Status::overflow) {
-      trained_.outcome.status =
-          record.ended == DampedDescent::End::limit ? Status::not_converged : Status::ok;
+      trained_.outcome.status = status_of(record);
     }
     trained_.terms = training::losses_of_terms(problem_, geometry_, rows_.residual);
     find_deviations();
@@ -143,6 +142,24 @@ class Descent {
   }
 
  private:
+  /// Where no step makes the loss smaller the gradient has to be small, or all that is left be
+  /// rounding.
+  Status status_of(const DampedDescent& record) {
+    constexpr double small = 1e-4;
+    constexpr double rounding = 1e-16;
+    const bool is_stuck = record.ended == DampedDescent::End::step && record.gradient > small &&
+                          !(trained_.loss <= rounding * trained_.zero_loss);
+    if (is_stuck) {
+      trained_.warnings.push_back(
+          fmt::format("no step makes the loss smaller, but the gradient is not 0 (cosine {:.1e}): "
+                      "the residual may have no derivative there, or none that is finite beside "
+                      "it. Begin elsewhere",
+                      record.gradient));
+    }
+    return is_stuck || record.ended == DampedDescent::End::limit ? Status::not_converged
+                                                                 : Status::ok;
+  }
+
   /// Of the coefficients, hidden weights fixed.
   void find_deviations() {
     if (trained_.coefficients.empty()) {

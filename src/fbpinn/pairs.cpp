@@ -121,7 +121,9 @@ class Cells {
 
   std::int64_t place(int axis, double x) const {
     const double cell = (x - low_[axis]) * per_length_[axis];
-    return static_cast<std::int64_t>(std::clamp(cell, 0.0, static_cast<double>(along_[axis] - 1)));
+    // NaN, of cells so short that their number has no bound, is no number of a place.
+    const auto last = static_cast<double>(along_[axis] - 1);
+    return cell > 0.0 ? static_cast<std::int64_t>(std::min(cell, last)) : 0;
   }
 
   bool is_inside(std::int32_t p, const double* center, const double* half_width) const {

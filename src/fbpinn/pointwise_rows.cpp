@@ -336,8 +336,9 @@ void require_coefficients_to_matter(const Problem& problem, const PointGeometry&
     };
     if (is_zero(rows.by_coefficients) && is_zero(other.by_coefficients)) {
       throw Error(ErrorKind::invalid_argument,
-                  fmt::format("no term depends on the coefficient '{}' at any of its points: read "
-                              "it in an equation, or leave it out",
+                  fmt::format("no term depends on the coefficient '{}' at any of its points, where "
+                              "u is 0 or of size 1: read it in an equation, leave it out, or scale "
+                              "u to that size",
                               one.name));
     }
   }

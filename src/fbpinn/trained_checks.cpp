@@ -57,11 +57,18 @@ void warn_of_what_is_left(Trained& result) {
   if (!(result.loss_left() > much)) {
     return;
   }
+  const std::string of_kept =
+      result.kept() < result.columns
+          ? fmt::format(
+                " with the {} of {} columns that are kept (a smaller rank_tolerance keeps "
+                "more, as do fields and boxes of like size)",
+                result.kept(), result.columns)
+          : "";
   result.warnings.push_back(
       result.is_linear
-          ? fmt::format("{:.2g} of the first loss is left, the least there is: the equations, "
+          ? fmt::format("{:.2g} of the first loss is left, the least there is{}: the equations, "
                         "conditions and data contradict each other, or need more boxes or units",
-                        result.loss_left())
+                        result.loss_left(), of_kept)
           : fmt::format(
                 "{:.2g} of the first loss is left: this may be a local minimum. Begin "
                 "elsewhere (with what was found for an easier problem, or another seed), or "

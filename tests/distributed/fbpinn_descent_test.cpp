@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -294,6 +295,24 @@ TEST(FbpinnBadInput, WrongDescents_AreRefusedWithWords) {
   expect_error([&] { Mlp::of({.count = 2, .jets = zeros, .parameters = -1}); },
                ErrorKind::invalid_argument, {"-1 parameters"});
   expect_error([] { Mlp::of({}); }, ErrorKind::invalid_argument, {"without a function"});
+}
+
+/// Data that ask for roots of negative numbers.
+TEST(FbpinnLevenbergMarquardt, StepThatNothingCanMakeSmaller_IsNotConverged) {
+  Mesh mesh = Mesh::serial();
+  const std::vector<Interval> line{{0, 1}};
+  Problem problem(Boxes::regular(line, {2}, 2.9), {.hidden = {2}});
+  const std::vector<double> points = grid(line, {60});
+  std::vector<double> values;
+  for (const double x : points) {
+    values.push_back(0.2 * std::sin(6 * x));
+  }
+  problem.add_data("data", points, values, [](auto, const auto& u) { return sqrt(u() + 0.1); });
+  const Trained trained = levenberg_marquardt(mesh, problem);
+  ASSERT_EQ(trained.descent.ended, DampedDescent::End::step);
+  ASSERT_GT(trained.descent.gradient, 1e-3);
+  EXPECT_EQ(trained.outcome.status, Status::not_converged);
+  EXPECT_NE(trained.warnings.front().find("the gradient is not 0"), std::string::npos);
 }
 
 }  // namespace

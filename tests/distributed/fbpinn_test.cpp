@@ -305,6 +305,54 @@ TEST(FbpinnLeastSquares, WeightsThatDifferMuch_StillGiveTheLeastLoss) {
   }
 }
 
+/// u'' = 1e-12 u^3, which is nothing beside u'' where u is of size 1.
+TEST(FbpinnLeastSquares, EquationThatIsLinearWhereNetworksBeginAlone_IsSolvedAsItIs) {
+  Mesh mesh = devices(1);
+  Problem problem(Boxes::regular(line, {4}, 2.9), {.hidden = {16}});
+  const std::vector<double> points = grid(line, {400});
+  problem.add("interior", points,
+              [](auto, const auto& u) { return u(0, 0) - 1e-12 * u() * u() * u(); });
+  problem.add("left", {0.0}, [](auto, const auto& u) { return u() - 1e6; }, 100);
+  problem.add("right", {1.0}, [](auto, const auto& u) { return u(); }, 100);
+  const Trained trained = least_squares(mesh, problem);
+  EXPECT_FALSE(trained.is_linear);
+  const JetSet set = JetSet::full(1, 2);
+  const std::vector<double> jets = trained.evaluate_jets(mesh, set, points);
+  double sum = 0.0;
+  for (std::size_t p = 0; p < points.size(); ++p) {
+    sum += std::pow(jets[3 * p + 2] - 1e-12 * std::pow(jets[3 * p], 3), 2);
+  }
+  EXPECT_LT(sum / static_cast<double>(points.size()), 1.0);  // as of a linear one: 1e11
+  EXPECT_LT(trained.loss, 1.0);
+}
+
+/// Weights of the networks are so large that their sum is rounding: what is said is its loss.
+TEST(FbpinnLeastSquares, LossIsThatOfTheNetworks) {
+  Mesh mesh = devices(1);
+  Problem problem(Boxes::regular(line, {4}, 6.0), {.hidden = {8}});
+  const std::vector<double> points = grid(line, {40});
+  problem.add("interior", points,
+              [](Coordinates x, const auto& u) { return u(0, 0) + u() - std::sin(30 * x[0]); });
+  problem.add("left", {0.0}, [](auto, const auto& u) { return u(); });
+  problem.add("right", {1.0}, [](auto, const auto& u) { return u(); });
+  const Trained trained = least_squares(mesh, problem);
+  const std::vector<double> jets = trained.evaluate_jets(mesh, JetSet::full(1, 2), points);
+  double sum = 0.0;
+  for (std::size_t p = 0; p < points.size(); ++p) {
+    sum += std::pow(jets[3 * p + 2] + jets[3 * p] - std::sin(30 * points[p]), 2);
+  }
+  EXPECT_LT(sum / static_cast<double>(points.size()), 1e-3);  // 0.9, and 3e-10 were said
+  EXPECT_GT(trained.loss, 1e-8);
+}
+
+TEST(FbpinnLeastSquares, DomainOfSubnormalLength_IsRefused) {
+  Mesh mesh = devices(1);
+  const std::vector<Interval> tiny{{0, 1e-309}};
+  Problem problem(Boxes::regular(tiny, {3}, 2.9), {.hidden = {3}});
+  problem.add("interior", grid(tiny, {30}), [](auto, const auto& u) { return u() - 1; });
+  EXPECT_TRUE(testing::thrown_by([&] { least_squares(mesh, problem); }));
+}
+
 TEST(FbpinnLeastSquares, ConjugateGradientsAtRounding_AreNotCalledTheLeastLoss) {
   Mesh mesh = devices(1);
   const double least = least_squares(mesh, weighted(1e6)).loss;

@@ -354,7 +354,7 @@ def test_ladder_ends_at_the_same_shift_on_any_number_of_devices(devices):
         assert np.isnan(x).all()
         x, info = jax.jit(lambda o, f: natural.solve(o, f, 1e-8, **options))(*given)
     assert info.status == shardsolve.Status.OK
-    assert np.isclose(info.shift, 1e-6)
+    assert np.isclose(info.shift, 1e-5)
     assert np.isfinite(x).all()
     assert info.backward_error < 1e-5
 
@@ -438,6 +438,20 @@ def test_shift_that_is_rounding_without_a_ladder_is_named():
     assert info.status is shardsolve.Status.OK and how_wrong(x, wanted) < 1e-5
 
 
+@pytest.mark.parametrize("units", [1, 10])
+@pytest.mark.parametrize("side", ["samples", "parameters"])
+def test_shift_that_is_rounding_of_the_largest_eigenvalue_goes_up(side, units):
+    """Far above rounding of the diagonal: of rank 4 with 1000 parameters."""
+    rng = np.random.default_rng(0)
+    o = (rng.normal(size=(12, 4)) @ rng.normal(size=(4, 1000))).astype("float32")
+    f = rng.normal(size=12).astype("float32")
+    s = (o - o.mean(0)).astype(float)
+    shift = units * np.finfo("float32").eps * np.linalg.norm(s, 2) ** 2 / 12
+    x, info = natural.solve(o, f, shift, side=side, full_output=True)
+    assert info.status is shardsolve.Status.OK and info.shift > 2 * shift
+    assert how_wrong(x, np.linalg.pinv(s, rcond=1e-4) @ (f - f.mean())) < 0.1
+
+
 def test_samples_of_very_different_sizes_are_no_rounding():
     o, f = np.diag([1.0, 1e-9, 1e9, 1e-5]), np.array([1.0, 2e-9, 3e9, 4e-5])
     x, info = natural.solve(o, f, 1e-40, center=False, scale=1.0, full_output=True)
@@ -448,7 +462,7 @@ def test_samples_of_very_different_sizes_are_no_rounding():
 def test_shift_that_was_not_enough_is_warned_of():
     o, f = single_precision()
     with (
-        pytest.warns(UserWarning, match="shift 1e-08 the Gram matrix is not .*the shift 1e-06"),
+        pytest.warns(UserWarning, match="shift 1e-08 the Gram matrix is not .*the shift 1e-05"),
         pytest.warns(UserWarning, match="the other side takes less"),
     ):
         natural.solve(o, f, 1e-8, side="samples", scale=1 / 512)

@@ -87,9 +87,9 @@ def test_ladder_adds_to_the_diagonal_what_is_needed(way):
     assert np.isnan(x).all()
     assert info["status"] == shardsolve.Status.NOT_POSITIVE_DEFINITE
     assert info["pivot"] > 0
-    x, info = run(sn.shift_ladder(start=1e-9, steps=5))(a, b)
+    x, info = run(sn.shift_ladder(start=1e-9, steps=6))(a, b)
     assert info["status"] == 0
-    assert 1e-8 < info["shift"] < 1e-5
+    assert 1e-8 < info["shift"] < 1e-4
     assert info["pivot"] == -1
     shifted = a + np.asarray(info["shift"]) * np.eye(60, dtype="float32")
     assert solves(shifted, x, b)

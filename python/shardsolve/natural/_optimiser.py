@@ -265,12 +265,12 @@ class _System:
         right, pull = jax.vjp(self.of_all, self.theta)
         if start is not None:
             right = right - jax.jvp(self.of_all, (self.theta,), (start,))[1]
-        matrix = self._gram(chunk) / self.count
-        cut = find_cut(matrix, mesh, None)
-        add = _shifted.adder(matrix, cut, self.count)
+        gram = self._gram(chunk) / self.count
+        cut = find_cut(gram, mesh, None)
+        matrix = _shifted.shifted(gram, cut, self.count)
         first = jnp.asarray(shift, self.theta.dtype)
         z, used, solved = _shifted.solve(
-            add, right / self.count, first, first, cut, _shifted.LADDER_STEPS, True
+            matrix, right / self.count, first, first, cut, _shifted.LADDER_STEPS, True
         )
         unknown = jnp.full_like(solved.rcond, NOT_KNOWN)
         figures = solved.backward_error, solved.rcond, unknown, unknown

@@ -512,14 +512,14 @@ def _with_gram(
     if missing:
         a = jnp.pad(a, ((0, missing), (0, 0)))
         right = jnp.pad(right, (0, missing))
-    add = _shifted.adder(gram(a, cut), cut, n)
+    matrix = _shifted.shifted(gram(a, cut), cut, n)
     if cut is not None:
         right = cut.place(right)
     if plan.solver == "smooth_pinv":
-        z, info = _by_eigenvalues(add(shift), right, shift, cut)
+        z, info = _by_eigenvalues(matrix.plus(shift), right, shift, cut)
     else:
         z, shift, solved = _shifted.solve(
-            add, right, shift, shift, cut, plan.steps, plan.with_rcond
+            matrix, right, shift, shift, cut, plan.steps, plan.with_rcond
         )
         unknown = jnp.full_like(solved.rcond, NOT_KNOWN)
         figures = solved.backward_error, solved.rcond, unknown, unknown

@@ -139,7 +139,7 @@ LeastSquares<T> least_squares(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks
 template <Scalar T>
 LeastSquares<T> lstsq(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b,
                       std::optional<double> rcond, const RunOptions& options) {
-  if (rcond && !(*rcond > 0.0 && *rcond < 1.0)) {
+  if (rcond && (!(*rcond > 0.0) || !(*rcond < 1.0))) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("rcond is {}: a number between 0 and 1 is needed, or none for NumPy's "
                             "max(m, n) eps",
@@ -157,7 +157,7 @@ LeastSquares<T> ridge(Mesh& mesh, const RowBlocks<T>& a, const RowBlocks<T>& b, 
                       const RunOptions& options) {
   const double damping = std::sqrt(eps);
   using Limits = std::numeric_limits<RealOf<T>>;
-  if (!(eps > 0.0) || !(damping >= double{Limits::min()} && damping <= double{Limits::max()})) {
+  if (!(eps > 0.0) || !(damping >= double{Limits::min()}) || !(damping <= double{Limits::max()})) {
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("eps is {}: a positive number is needed, with a root in the range of "
                             "the dtype",
