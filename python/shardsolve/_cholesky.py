@@ -316,8 +316,8 @@ def cond(
 ) -> jax.Array:
     """Condition number in the 1-norm, an estimate from the factor, or in the 2-norm.
 
-    In the 1-norm it takes about five solves. In the 2-norm, on CPU devices, a may have any shape:
-    it is the largest singular value by the least, of `svdvals`.
+    In the 1-norm it takes about five solves. In the 2-norm a may have any shape: it is the largest
+    singular value by the least, of `svdvals`.
 
     Args:
         a: As in `solve`, or a factor; for p = 2 a matrix.

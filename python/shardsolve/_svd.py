@@ -61,7 +61,7 @@ def svd(
     axis_name: AxisName | None = None,
     full_output: bool = False,
 ) -> jax.Array | tuple[jax.Array | EighInfo, ...]:
-    """Singular values and vectors, a = u diag(s) vh, of a of any shape and rank; on CPU devices.
+    """Singular values and vectors, a = u diag(s) vh, of a of any shape and rank.
 
     With k = min(m, n), u^H u = 1 and vh vh^H = 1 to rounding, also where singular values are 0. Of
     each right singular vector (left, if m < n) the largest component by its absolute value is real
@@ -128,6 +128,7 @@ def svdvals(
     return s
 
 
+@accepts(_words.MATRIX_RANK)
 def matrix_rank(
     a: jax.Array,
     rtol: float | None = None,

@@ -196,6 +196,10 @@ SVD: Words = {
     "hermitian": Not("eigh is for Hermitian matrices: leave it out", but=(False,)),
     "subset_by_index": Not("all are found here: leave it out", but=(None,)),
 }
+MATRIX_RANK: Words = {
+    "tol": Not("rtol counts: a share of the largest singular value, tol / svdvals(a)[0]"),
+    "hermitian": Not("singular values of any matrix count: leave it out", but=(False,)),
+}
 POLAR: Words = {
     "side": Not(
         "only a = u h is made here: for a = p u pass a.conj().T, whose u and h are u^H and p",
@@ -225,7 +229,7 @@ EIGH: Words = {
 def _kind(other: str) -> Not:
     return Not(
         "pass assume_a='pos' if it is also Hermitian positive definite, or 'gen', which takes any "
-        f"square matrix (on CPU devices). Otherwise {other}"
+        f"square matrix. Otherwise {other}"
     )
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType
 
 import shardsolve
 import shardsolve.fbpinn as fb
@@ -140,8 +141,9 @@ def test_chunks_of_points_take_the_same_steps():
 
 @pytest.mark.devices
 @pytest.mark.parametrize(("points", "chunk"), ((6, None), (7, 10)))
-def test_devices_of_a_mesh_share_points_and_solves(points, chunk):
-    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_devices_of_a_mesh_share_points_and_solves(points, chunk, kind):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",), axis_types=(kind,))
     how = fb.NaturalGradient(steps=3, shift=1e-6, chunk=chunk)
     runs = [poisson(points, [5, 4]).train(how, mesh=on) for on in (None, mesh)]
     assert np.allclose(*(run.outcome.losses for run in runs), rtol=1e-6)

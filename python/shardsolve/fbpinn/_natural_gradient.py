@@ -172,6 +172,8 @@ def train_by_natural_gradients(
         )
     if mesh is not None:
         require_mesh(mesh)
+        # Types of axes are of the caller's functions; equations and weights know none.
+        mesh = Mesh(mesh.devices, mesh.axis_names)
     called = as_callbacks(callbacks)
     training = _Training(problem, how, mesh, start)
     ended = "steps"
