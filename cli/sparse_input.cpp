@@ -323,7 +323,7 @@ SparseInput read_sparse_system(Workplace& workplace, const SparsePaths& paths) {
       [paths] {
         return paths.recorded_a
                    ? read_recorded_system(paths)
-                   : std::visit([&](auto&& a) { return read_system(std::move(a), paths); },
+                   : std::visit([&](auto a) { return read_system(std::move(a), paths); },
                                 sparse_files::read_sparse_matrix(paths.a));
       },
       "read");

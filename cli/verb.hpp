@@ -5,7 +5,7 @@
 #include <string_view>
 #include <variant>
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming)
 class App;
 }  // namespace CLI
 

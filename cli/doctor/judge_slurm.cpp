@@ -83,7 +83,7 @@ std::optional<SlurmTask> slurm_task(const Surroundings& s) {
   }
   SlurmTask task{.number = *number, .of_node = std::max(tasks_of_node(s), *number + 1), .gpu = {}};
   if (*number < visible) {
-    task.gpu = *number;
+    task.gpu = number;
   }
   return task;
 }

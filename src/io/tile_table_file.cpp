@@ -202,7 +202,8 @@ TileFile parse_tile_file(std::string_view text, const std::string& path) {
         file.others.push_back(value);
       }
     }
-    TileTable{file.entries};  // refuses entries that make no sense
+    // Refuses entries that make no sense.
+    [[maybe_unused]] const TileTable table(file.entries);
     return file;
   } catch (const JsonFault& fault) {
     reject(path, fault.what());

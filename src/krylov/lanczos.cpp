@@ -94,7 +94,7 @@ double eigenvalue(const Tridiagonal& matrix, std::int64_t which) {
   double high = radius;
   for (int step = 0; step < 200; ++step) {
     const double middle = low + 0.5 * (high - low);
-    if (!(low < middle && middle < high)) {
+    if (!(low < middle) || !(middle < high)) {
       break;
     }
     (lanczos_steps::count_below(matrix, middle) > which ? high : low) = middle;

@@ -335,7 +335,7 @@ class _Training:
                 f"the loss is {loss:.3e} as at the beginning: no length of a step made it smaller; "
                 "take a larger shift"
             )
-        if self.lengths and ended != "interrupt" and np.median(self.lengths) < _SHORT:
+        if self.lengths and ended != "interrupt" and 0 < np.median(self.lengths) < _SHORT:
             words.append(
                 f"half of the steps were shorter than {np.median(self.lengths):.1e} of what was "
                 f"solved for, as that led out of where the residuals are nearly linear: begin with "

@@ -17,6 +17,7 @@ from shardsolve.fbpinn._outcome import TermLoss
 from shardsolve.fbpinn._progress import GradientOutcome
 from shardsolve.fbpinn._run import Networks, Run
 
+_MANY, _LITTLE = 100, 1e-3  # steps, and the share of the loss that they are to take at least
 _FAR_ABOVE = 5.0  # a held-out loss above so many losses at the points is told, as by least squares
 
 
@@ -89,7 +90,13 @@ def summary(training: Any, ended: str, saves: Any) -> Run:
             "dtype, or no equation asks for anything; multiply the equations by a power of ten"
             if course.losses[0] == 0
             else f"the loss is {loss:.3e} and was {course.losses[0]:.3e} at the beginning: take a "
-            "smaller rate"
+            "smaller rate, or multiply the equations by a number that makes it of size 1"
+        )
+    elif len(course.losses) >= _MANY and loss > (1 - _LITTLE) * course.losses[0]:
+        course.warnings.append(
+            f"{len(course.losses)} steps have hardly made the loss smaller, from "
+            f"{course.losses[0]:.4e} to {loss:.4e}: begin elsewhere, or multiply the equations by "
+            "a number that makes the loss of size 1"
         )
     parts = training.setup.parts_of_networks(kept)
     determined = 0
