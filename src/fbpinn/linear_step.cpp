@@ -2,6 +2,7 @@
 
 #include "fbpinn/blocks_on_device.hpp"
 #include "fbpinn/box_rows.hpp"
+#include "fbpinn/field_scales.hpp"
 #include "fbpinn/on_device.hpp"
 #include "fbpinn/on_ranks.hpp"
 #include "fbpinn/process_boxes.hpp"
@@ -16,6 +17,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <utility>
@@ -157,13 +159,12 @@ void finish(const BlockSystem& system, const TrainingGeometry& geometry, Elimina
   }
 }
 
-}  // namespace
-
-LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
-                       std::span<const double> hidden_weights, const Derivatives& derivatives,
-                       std::span<const double> by_coefficients, std::span<const double> residual,
-                       double rank_tolerance, const sparse::Workers& workers,
-                       const LinearSolver& solver) {
+/// Of fields of like size.
+LinearStep step_of(const TrainingGeometry& geometry, const Mlp& mlp,
+                   std::span<const double> hidden_weights, const Derivatives& derivatives,
+                   std::span<const double> by_coefficients, std::span<const double> residual,
+                   double rank_tolerance, const sparse::Workers& workers,
+                   const LinearSolver& solver) {
   runtime::host::blas::use_one_thread();  // of however many cores a process has: the same bits
   LinearStep step;
   const std::int64_t columns_of_box = geometry.fields * mlp.features();
@@ -234,6 +235,36 @@ LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
   finish(system, geometry, std::move(elimination), by_coefficients, residual, rank_tolerance,
          workers, solver, step);
   step.feature_bytes = system.most_bytes();
+  return step;
+}
+
+}  // namespace
+
+LinearStep linear_step(const TrainingGeometry& geometry, const Mlp& mlp,
+                       std::span<const double> hidden_weights, const Derivatives& derivatives,
+                       std::span<const double> by_coefficients, std::span<const double> residual,
+                       double rank_tolerance, const sparse::Workers& workers,
+                       const LinearSolver& solver) {
+  const auto solve = [&](const Derivatives& of_like_fields) {
+    return step_of(geometry, mlp, hidden_weights, of_like_fields, by_coefficients, residual,
+                   rank_tolerance, workers, solver);
+  };
+  const std::vector<int> exponents = field_exponents(geometry, derivatives, workers);
+  if (exponents.empty()) {
+    return solve(derivatives);
+  }
+  LinearStep step;
+  if (derivatives.on_devices != nullptr) {
+    const ScaledOnDevices scaled(geometry, *derivatives.on_devices, exponents, workers);
+    step = solve(derivatives);
+  } else {
+    const std::vector<double> scaled = scaled_fields(geometry, derivatives.on_host, exponents);
+    step = solve(scaled);
+  }
+  const auto features = static_cast<std::size_t>(mlp.features());
+  for (std::size_t at = 0; at < step.change.size(); ++at) {
+    step.change[at] = std::ldexp(step.change[at], exponents[at / features % exponents.size()]);
+  }
   return step;
 }
 

@@ -326,6 +326,28 @@ TEST(FbpinnLeastSquares, EquationThatIsLinearWhereNetworksBeginAlone_IsSolvedAsI
   EXPECT_LT(trained.loss, 1.0);
 }
 
+/// p = s cos x and v = sin x, by p = s v' and p' = -s v.
+TEST(FbpinnLeastSquares, FieldsInUnitsOfTheirOwn_AreKeptAlike) {
+  Mesh mesh = devices(1);
+  const std::vector<double> points = grid(line, {150});
+  for (const double s : {1.0, 1e5, 1e8}) {
+    Problem problem(Boxes::regular(line, {3}, 2.9), {.hidden = {8}}, 2);
+    problem.add("both", points, [s](auto, const auto& u) {
+      return std::array{u.field(1)(0) - u.field(0)() / s, u.field(0)(0) / s + u.field(1)()};
+    });
+    problem.add("start", {0.0}, [s](auto, const auto& u) {
+      return std::array{u.field(0)() / s - 1, u.field(1)() * 1.0};
+    });
+    const Trained trained = least_squares(mesh, problem);
+    EXPECT_TRUE(trained.outcome.ok());
+    EXPECT_LT(
+        error_of(
+            mesh, trained, grid(line, {101}), [](const double* x) { return std::sin(*x); }, 1),
+        1e-6)
+        << s;
+  }
+}
+
 /// Weights of the networks are so large that their sum is rounding: what is said is its loss.
 TEST(FbpinnLeastSquares, LossIsThatOfTheNetworks) {
   Mesh mesh = devices(1);

@@ -189,6 +189,29 @@ def test_solution_is_the_known_one(case):
     assert not run.outcome.certificate * left > 1e-12
 
 
+def test_fields_in_units_of_their_own_are_found_alike():
+    """Where the functions are called on a GPU their derivatives are scaled there."""
+    problem = fb.Problem(
+        fb.Boxes([(0, 1)], (3,)),
+        axes="x",
+        fields="p v",
+        net=fb.Mlp([8]),
+        constrain=lambda x, u: (1e8 + x.x * u.p, x.x * u.v),
+        terms=[
+            fb.Interior(
+                lambda x, u: (u.v.x - u.p.v / 1e8, u.p.x + 1e8 * u.v.v),
+                points=(150,),
+            )
+        ],
+    )
+    run = problem.train()
+    x = np.linspace(0, 1, 101)
+    assert run.outcome.ok
+    assert np.abs(run.evaluate(x)[:, 1] - np.sin(x)).max() < 1e-6
+    again = problem.train()
+    assert np.array_equal(again.evaluate(x), run.evaluate(x))
+
+
 @pytest.mark.parametrize(
     "activation",
     ["tanh", "sin", *(pytest.param(name, marks=pytest.mark.more) for name in fb.ACTIVATIONS[2:])],
