@@ -255,11 +255,12 @@ struct SHARDSOLVE_EXPORT Trained {
 
   /// ok: the loss is least, at least near where it is, and all numbers are finite. That says
   /// nothing of the error of u, of which held_out_loss, loss_left() and the warnings say more.
-  /// not_converged if Gauss-Newton did not come to an end, or conjugate gradients came to their
-  /// limit; not_positive_definite if the Gram matrix could not be factored; overflow if u or the
-  /// loss is not finite.
+  /// not_converged if Gauss-Newton did not come to an end, conjugate gradients came to their limit
+  /// or to rounding before, or no step of Levenberg-Marquardt makes the loss smaller though its
+  /// gradient is not small; not_positive_definite if the Gram matrix could not be factored;
+  /// overflow if u or the loss is not finite.
   Outcome outcome;
-  double loss = 0.0;           ///< at the end
+  double loss = 0.0;           ///< at the end, of these networks
   std::vector<double> losses;  ///< before each step and at the end
   double zero_loss = 0.0;      ///< of networks that are 0, and coefficients as they start
   /// The loss at points between those of the training, among them all strips without a point in
@@ -267,7 +268,9 @@ struct SHARDSOLVE_EXPORT Trained {
   /// fulfils the equations at the points only.
   double held_out_loss = 0.0;
   std::vector<TermLoss> terms;  ///< in their order
-  bool is_linear = false;       ///< one solve was all there is to do
+  /// The residual is linear in networks and coefficients: one solve, as a rule, is all there is to
+  /// do.
+  bool is_linear = false;
   std::int64_t rows = 0;
   std::int64_t columns = 0;        ///< before the small ones were left out
   std::vector<std::int32_t> rank;  ///< columns kept of each box, in the last solve

@@ -102,16 +102,18 @@ class Outcome:
     Attributes:
         status: OK (the loss is least, at least near where it is, and all numbers are finite; that
             says nothing of the error: see `held_out_loss`, `loss_left` and `warnings`),
-            NOT_CONVERGED (Gauss-Newton did not come to an end), NOT_POSITIVE_DEFINITE
-            (the Gram matrix could not be factored) or OVERFLOW (u or the loss is not finite, or
+            NOT_CONVERGED (Gauss-Newton did not come to an end, conjugate gradients came to their
+            limit or to rounding before, or no step of Levenberg-Marquardt makes the loss smaller
+            though its gradient is not small), NOT_POSITIVE_DEFINITE (the Gram matrix could not be factored) or OVERFLOW (u or the loss is not finite, or
             squares of residuals are below the range).
-        loss: At the end.
+        loss: At the end, of these networks.
         losses: Before each step, and at the end.
         loss_left: What share it is of the loss of networks that are 0.
         held_out_loss: The loss at points between those of the training, of all `terms`. Far above
             `loss`, the solution fulfils the equations at the points only.
         terms: The parts of the terms, in their order.
-        is_linear: One solve was all there was to do.
+        is_linear: The residual is linear in networks and coefficients: one solve, as a rule, is all
+            there is to do.
         rows, columns: Of the least-squares problem; columns before small ones were left out.
         ranks: Columns that were kept of each box, in the last solve.
         coefficients_determined: Of the numbers of unknown coefficients, those that equations and
