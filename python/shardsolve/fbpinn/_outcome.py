@@ -104,8 +104,9 @@ class Outcome:
             says nothing of the error: see `held_out_loss`, `loss_left` and `warnings`),
             NOT_CONVERGED (Gauss-Newton did not come to an end, conjugate gradients came to their
             limit or to rounding before, or no step of Levenberg-Marquardt makes the loss smaller
-            though its gradient is not small), NOT_POSITIVE_DEFINITE (the Gram matrix could not be factored) or OVERFLOW (u or the loss is not finite, or
-            squares of residuals are below the range).
+            though its gradient is not small), NOT_POSITIVE_DEFINITE (the Gram matrix could not be
+            factored) or OVERFLOW (u or the loss is not finite, or squares of residuals are below
+            the range).
         loss: At the end, of these networks.
         losses: Before each step, and at the end.
         loss_left: What share it is of the loss of networks that are 0.
