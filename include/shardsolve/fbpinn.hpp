@@ -166,7 +166,8 @@ struct LevenbergMarquardtOptions {
   /// How the last layers are found that it begins with.
   LeastSquaresOptions start{.rank_tolerance = 1e-8};
   int max_steps = 200;  ///< that make the loss smaller
-  /// It ends when no column of the Jacobian has a larger cosine with the residual,
+  /// It ends when no column of the Jacobian has a larger cosine with the residual, each term's part
+  /// of both taken by its own size,
   double gradient_tolerance = 1e-8;
   /// or a step is smaller than this beside the parameters, both scaled by the columns' norms.
   double step_tolerance = 1e-14;

@@ -41,19 +41,27 @@ std::vector<double> of_columns(const BlockJacobian& jacobian, const sparse::Work
 }  // namespace damped
 
 std::vector<double> BlockJacobian::norms(const sparse::Workers& workers) const {
-  const auto norm = [](const double* column, std::size_t rows) {
-    double sum = 0.0;
-    for (std::size_t i = 0; i < rows; ++i) {
-      sum += column[i] * column[i];
-    }
-    return std::sqrt(sum);
-  };
-  std::vector<double> result = damped::of_columns(
-      *this, workers, [&](const double* column, auto rows) { return norm(column, rows.size()); });
-  const auto rows = static_cast<std::size_t>(lists->rows);
+  return norms(std::vector<double>(static_cast<std::size_t>(lists->rows), 1.0), workers);
+}
+
+std::vector<double> BlockJacobian::norms(const std::vector<double>& weights,
+                                         const sparse::Workers& workers) const {
+  const auto square = [](double value) { return value * value; };
+  std::vector<double> result =
+      damped::of_columns(*this, workers, [&](const double* column, auto rows) {
+        double sum = 0.0;
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          sum += square(weights[static_cast<std::size_t>(rows[i])] * column[i]);
+        }
+        return std::sqrt(sum);
+      });
   for (std::int64_t k = 0; k < border_columns; ++k) {
-    result[static_cast<std::size_t>(lists->boxes() * columns + k)] =
-        norm(border.data() + static_cast<std::size_t>(k) * rows, rows);
+    const double* const column = border.data() + static_cast<std::size_t>(k) * weights.size();
+    double sum = 0.0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      sum += square(weights[i] * column[i]);
+    }
+    result[static_cast<std::size_t>(lists->boxes() * columns + k)] = std::sqrt(sum);
   }
   return result;
 }

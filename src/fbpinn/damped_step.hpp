@@ -25,6 +25,9 @@ struct BlockJacobian {
   std::int64_t parameters() const { return lists->boxes() * columns + border_columns; }
   /// Parameters: those of the boxes one after the other, then the border's.
   std::vector<double> norms(const sparse::Workers& workers) const;
+  /// With the rows multiplied by `weights`.
+  std::vector<double> norms(const std::vector<double>& weights,
+                            const sparse::Workers& workers) const;
   void divide_columns(const std::vector<double>& scales);
   std::vector<double> multiply_adjoint(const std::vector<double>& r,
                                        const sparse::Workers& workers) const;

@@ -64,7 +64,7 @@ struct Parameters {
   std::vector<double> coefficients;
 };
 
-double norm_of(const std::vector<double>& x) {
+double norm_of(std::span<const double> x) {
   double sum = 0.0;
   for (const double value : x) {
     sum += value * value;
@@ -104,7 +104,7 @@ class Descent {
       BlockJacobian jacobian = make_jacobian(boxes);
       const std::vector<double> gradient = jacobian.multiply_adjoint(rows_.residual, workers_);
       const std::vector<double> norms = jacobian.norms(workers_);
-      record.gradient = largest_cosine(gradient, norms);
+      record.gradient = largest_cosine(gradient, jacobian);
       if (record.gradient <= options_.gradient_tolerance) {
         record.ended = DampedDescent::End::gradient;
         break;
@@ -153,7 +153,8 @@ class Descent {
       trained_.warnings.push_back(
           fmt::format("no step makes the loss smaller, but the gradient is not 0 (cosine {:.1e}): "
                       "the residual may have no derivative there, or none that is finite beside "
-                      "it. Begin elsewhere",
+                      "it, or a term weighs so much that the others are rounding beside it. Begin "
+                      "elsewhere, or use smaller weights",
                       record.gradient));
     }
     return is_stuck || record.ended == DampedDescent::End::limit ? Status::not_converged
@@ -242,14 +243,22 @@ class Descent {
     return block;
   }
 
-  /// The largest |J_k^T r| / (||J_k|| ||r||).
-  double largest_cosine(const std::vector<double>& gradient,
-                        const std::vector<double>& norms) const {
-    const double size = std::sqrt(rows_.loss());
+  /// The largest |J_k^T r| beside the root of the sum over the terms of (||J_k|| ||r||)^2. Beside
+  /// ||J_k|| ||r|| of all rows it would be small everywhere where a condition of great weight,
+  /// whose residual is rounding, makes up the columns' norms.
+  double largest_cosine(const std::vector<double>& gradient, const BlockJacobian& jacobian) const {
+    std::vector<double> sizes(rows_.residual.size());
+    for (const Segment& segment : geometry_.segments) {
+      const auto rows = std::span(rows_.residual)
+                            .subspan(static_cast<std::size_t>(segment.first_row),
+                                     static_cast<std::size_t>(segment.points * segment.equations));
+      std::fill_n(sizes.begin() + segment.first_row, rows.size(), norm_of(rows));
+    }
+    const std::vector<double> bounds = jacobian.norms(sizes, workers_);
     double largest = 0.0;
     for (std::size_t k = 0; k < gradient.size(); ++k) {
-      if (norms[k] > 0.0 && size > 0.0) {
-        largest = std::max(largest, std::abs(gradient[k]) / (norms[k] * size));
+      if (bounds[k] > 0.0) {
+        largest = std::max(largest, std::abs(gradient[k]) / bounds[k]);
       }
     }
     return largest;

@@ -1,44 +1,121 @@
 #include "fbpinn/trained_checks.hpp"
 
 #include "fbpinn/box_rows.hpp"
+#include "fbpinn/pointwise_rows.hpp"
+#include "fbpinn/training_vectors.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace shardsolve::fbpinn::training {
 namespace checks {
-
-/// The largest number of a coefficient, now or at the start.
-double scale_of(const Coefficient& one, const Trained& result) {
-  double scale = 0.0;
-  for (std::size_t k = 0; k < one.start.size(); ++k) {
-    const double now = result.coefficients[static_cast<std::size_t>(one.first) + k];
-    scale = std::max({scale, std::abs(now), std::abs(one.start[k])});
-  }
-  return scale;
-}
 
 bool is_determined(double deviation, double scale) {
   constexpr double most = 0.5;
   return deviation <= most * scale;
 }
 
-void warn_of_coefficients(Trained& result) {
+/// What the deviations of a coefficient's numbers are compared with: the largest of them, now or at
+/// the start. So a coefficient that is 0 can be determined, too.
+struct Scale {
+  double now = 0.0;
+  double start = 0.0;
+
+  double both() const { return std::max(now, start); }
+};
+std::vector<Scale> scales_of(const Trained& result) {
+  std::vector<Scale> scales;
+  for (const Coefficient& one : result.problem.coefficients()) {
+    Scale scale;
+    for (std::size_t k = 0; k < one.start.size(); ++k) {
+      const double now = result.coefficients[static_cast<std::size_t>(one.first) + k];
+      scale.now = std::max(scale.now, std::abs(now));
+      scale.start = std::max(scale.start, std::abs(one.start[k]));
+    }
+    scales.push_back(scale);
+  }
+  return scales;
+}
+
+/// Whether a number of the coefficient is more than its deviation could make of 0.
+bool differs_from_zero(const Coefficient& one, const Trained& result) {
+  for (std::size_t k = 0; k < one.start.size(); ++k) {
+    const std::size_t number = static_cast<std::size_t>(one.first) + k;
+    if (is_determined(result.coefficient_deviations[number],
+                      std::abs(result.coefficients[number]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Equations that hold whatever u is when their coefficients are 0, and whose coefficients all are,
+/// within their deviations: a u'' + b u = 0 says nothing of a and b, and 0 fits best. The scales of
+/// these coefficients become what they are now. `between`: has points.
+void forget_starts_of_empty_equations(const HeldOutPoints& between, std::int64_t chunk,
+                                      const sparse::Workers& workers, std::vector<Scale>& scales,
+                                      Trained& result) {
+  const PointGeometry& there = *between.geometry;
+  const std::vector<Coefficient>& coefficients = result.problem.coefficients();
+  const std::vector<double> zero(result.coefficients.size(), 0.0);
+  const PointwiseRows rows =
+      pointwise_rows(result.problem, between.terms, there,
+                     other_jets(there.points_count() * there.jet_numbers(), workers.each), zero,
+                     true, true, chunk, workers);
+  for (std::size_t number = 0; number < between.terms.size(); ++number) {
+    const Segment& segment = there.segments[number];
+    const std::int64_t count = segment.points * segment.equations;
+    const auto is_zero = [&](const std::vector<double>& values, std::int64_t first) {
+      return std::all_of(values.begin() + first, values.begin() + first + count,
+                         [](double value) { return value == 0.0; });
+    };
+    if (!is_zero(rows.residual, segment.first_row)) {
+      continue;
+    }
+    std::vector<std::size_t> read;
+    bool is_empty = true;
+    for (std::size_t k = 0; k < coefficients.size(); ++k) {
+      const Coefficient& one = coefficients[k];
+      for (std::int64_t at = one.first;
+           at < one.first + static_cast<std::int64_t>(one.start.size()); ++at) {
+        if (!is_zero(rows.by_coefficients, at * there.rows + segment.first_row)) {
+          read.push_back(k);
+          is_empty = is_empty && !differs_from_zero(one, result);
+          break;
+        }
+      }
+    }
+    if (!is_empty || read.empty()) {
+      continue;
+    }
+    for (const std::size_t k : read) {
+      scales[k].start = 0.0;
+    }
+    result.warnings.push_back(fmt::format(
+        "term '{}' holds for every u where its coefficients are 0, and within their standard "
+        "deviations they are: fix one of them, or add a term that says how large they are",
+        between.terms[number].name));
+  }
+}
+
+void warn_of_coefficients(const std::vector<Scale>& scales, Trained& result) {
   const auto numbers = static_cast<std::int64_t>(result.coefficients.size());
   if (result.coefficients_determined == numbers) {
     return;
   }
   std::string which;
-  for (const Coefficient& one : result.problem.coefficients()) {
-    const double scale = scale_of(one, result);
+  for (std::size_t at = 0; at < scales.size(); ++at) {
+    const Coefficient& one = result.problem.coefficients()[at];
     for (std::size_t k = 0; k < one.start.size() && which.empty(); ++k) {
       const std::size_t number = static_cast<std::size_t>(one.first) + k;
       if (number < result.coefficient_deviations.size() &&
-          !is_determined(result.coefficient_deviations[number], scale)) {
+          !is_determined(result.coefficient_deviations[number], scales[at].both())) {
         which = fmt::format(
             ", such as number {} of '{}': {:.3g} with a standard deviation of {:.1e}", k, one.name,
             result.coefficients[number], result.coefficient_deviations[number]);
@@ -50,6 +127,34 @@ void warn_of_coefficients(Trained& result) {
       "data{}: do not use them. Give data that tell them apart, a term that says what is "
       "known of them, or fewer nodes",
       numbers - result.coefficients_determined, numbers, which));
+}
+
+/// By their deviations; without a factor these are not known.
+void count_determined(const std::vector<Scale>& scales, Trained& result) {
+  result.coefficients_determined = 0;
+  for (std::size_t at = 0; at < scales.size(); ++at) {
+    const Coefficient& one = result.problem.coefficients()[at];
+    for (std::size_t k = 0; k < one.start.size(); ++k) {
+      const std::size_t number = static_cast<std::size_t>(one.first) + k;
+      if (is_determined(result.coefficient_deviations[number], scales[at].both())) {
+        ++result.coefficients_determined;
+      }
+    }
+  }
+}
+
+void check_coefficients(const HeldOutPoints& between, std::int64_t chunk,
+                        const sparse::Workers& workers, Trained& result) {
+  std::vector<Scale> scales = scales_of(result);
+  if (!result.coefficient_deviations.empty()) {
+    const bool is_by_start = std::any_of(
+        scales.begin(), scales.end(), [](const Scale& scale) { return scale.now < scale.start; });
+    if (is_by_start && between.geometry != nullptr) {
+      forget_starts_of_empty_equations(between, chunk, workers, scales, result);
+    }
+    count_determined(scales, result);
+  }
+  warn_of_coefficients(scales, result);
 }
 
 void warn_of_what_is_left(Trained& result) {
@@ -78,22 +183,6 @@ void warn_of_what_is_left(Trained& result) {
 
 }  // namespace checks
 
-void count_determined(Trained& result) {
-  if (result.coefficient_deviations.empty()) {
-    return;  // without a factor they are not known
-  }
-  result.coefficients_determined = 0;
-  for (const Coefficient& one : result.problem.coefficients()) {
-    const double scale = checks::scale_of(one, result);
-    for (std::size_t k = 0; k < one.start.size(); ++k) {
-      const std::size_t number = static_cast<std::size_t>(one.first) + k;
-      if (checks::is_determined(result.coefficient_deviations[number], scale)) {
-        ++result.coefficients_determined;
-      }
-    }
-  }
-}
-
 void check_trained(const HeldOutPoints& between, std::int64_t chunk, const sparse::Workers& workers,
                    Trained& result) {
   hold_out(between, chunk, workers, result);
@@ -108,8 +197,7 @@ void check_trained(const HeldOutPoints& between, std::int64_t chunk, const spars
         result.zero_loss));
   }
   checks::warn_of_what_is_left(result);
-  count_determined(result);
-  checks::warn_of_coefficients(result);
+  checks::check_coefficients(between, chunk, workers, result);
 }
 
 }  // namespace shardsolve::fbpinn::training

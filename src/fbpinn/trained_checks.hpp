@@ -9,9 +9,6 @@
 
 namespace shardsolve::fbpinn::training {
 
-/// Of the coefficients' numbers, how many their standard deviations say are determined.
-void count_determined(Trained& result);
-
 /// The loss between the points, what is left of the first loss, which coefficients are determined;
 /// with warnings. Status overflow if something is not finite. `chunk`: as of pointwise_rows.
 void check_trained(const HeldOutPoints& between, std::int64_t chunk, const sparse::Workers& workers,

@@ -201,6 +201,38 @@ TEST(FbpinnDetermined, TermOnACoefficientAlone_DeterminesThem) {
   EXPECT_EQ(trained.problem.terms()[2].order, -1);
 }
 
+/// u = sin, measured; what is known of a is a term, or nothing.
+Problem oscillation(bool with_prior) {
+  Problem problem(Boxes::regular({{0.0, 6.0}}, {4}, 2.9), {.hidden = {12}});
+  const ScalarCoefficient a = problem.add_coefficient("a", 1.0);
+  const ScalarCoefficient b = problem.add_coefficient("b", 1.0);
+  const std::vector<double> points = grid({{0.0, 6.0}}, {120});
+  problem.add("equation", points, [=](Coordinates, const auto& u, const auto& c) {
+    return c(a) * u(0, 0) + c(b) * u();
+  });
+  std::vector<double> values(points.size());
+  std::transform(points.begin(), points.end(), values.begin(),
+                 [](double x) { return std::sin(x); });
+  problem.add_data("data", points, values, [](Coordinates, const auto& u) { return u() * 1.0; });
+  if (with_prior) {
+    problem.add("prior", {3.0},
+                [=](Coordinates, const auto&, const auto& c) { return c(b) - 2.0; });
+  }
+  return problem;
+}
+
+TEST(FbpinnDetermined, CoefficientsOfAnEquationThatHoldsWhereTheyAreZero_AreNot) {
+  Mesh mesh = some_devices();
+  const Trained trained = least_squares(mesh, oscillation(false));
+  EXPECT_EQ(trained.coefficients_determined, 0);
+  EXPECT_THAT(trained.warnings,
+              Contains(HasSubstr("'equation' holds for every u where its coefficients are 0")));
+  const Trained held = least_squares(mesh, oscillation(true));
+  EXPECT_EQ(held.coefficients_determined, 2);
+  EXPECT_NEAR(held.coefficient("a")[0], 2.0, 1e-4);
+  EXPECT_THAT(held.warnings, Not(Contains(HasSubstr("holds for every u"))));
+}
+
 TEST(FbpinnDetermined, CoefficientsThatAlwaysComeTogether_AreNot) {
   Mesh mesh = Mesh::serial();
   Problem problem(Boxes::regular(unit_line, {2}, 2.9), {.hidden = {8}});

@@ -228,6 +228,20 @@ TEST(FbpinnLevenbergMarquardt, AtAMinimum_EndsWithOk) {
   EXPECT_LT(trained.descent.steps, 500);
 }
 
+// The largest cosine of all rows together is 6e-5 there.
+TEST(FbpinnLevenbergMarquardt, GradientBesideAHeavyCondition_IsNotSmall) {
+  Mesh mesh = Mesh::host(2);
+  Problem problem(Boxes::regular({{0, 1}}, {2}, 2.9), {.hidden = {4}});
+  problem.add("interior", grid({{0, 1}}, {60}), [](Coordinates x, const auto& u) {
+    return u(0, 0) + u() * u() * u() - 5 * std::sin(7 * x[0]);
+  });
+  problem.add_data(
+      "ends", {0.0, 1.0}, {1.0, -0.5}, [](Coordinates, const auto& u) { return u() * 1.0; }, 1e7);
+  const Trained trained = levenberg_marquardt(mesh, problem, {.max_steps = 3});
+  EXPECT_EQ(trained.outcome.status, Status::not_converged);
+  EXPECT_GT(trained.descent.gradient, 0.1);
+}
+
 TEST(FbpinnLevenbergMarquardt, Coefficients_AreTrainedToo) {
   Mesh mesh = Mesh::serial();
   Problem problem(Boxes::regular({{0, 1}}, {2}, 2.9), {.hidden = {4}});

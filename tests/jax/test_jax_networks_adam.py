@@ -318,6 +318,25 @@ def test_lbfgs_goes_on_from_adam_and_ends_where_nothing_is_smaller():
     assert ended.ended == "optimiser" and ended.steps < 20_000 and ended.loss < 1e-12
 
 
+@pytest.mark.parametrize("unit", [2.0**27, 2.0**-33])
+def test_lbfgs_takes_the_same_steps_in_other_units(unit: float):
+    def losses(unit: float) -> np.ndarray:
+        problem = fb.Problem(
+            fb.Boxes((0, 1), 3),
+            axes="t",
+            net=fb.Mlp([4]),
+            terms=[
+                fb.Interior(lambda x, u: unit * (u.tt + 25 * u.v), points=30),
+                fb.Boundary(lambda x, u: unit * (u.v - 1), where="t = 0"),
+            ],
+        )
+        return np.array(problem.train(fb.LBFGS(steps=20)).outcome.losses)
+
+    plain = losses(1.0)
+    assert plain[-1] < 0.5 * plain[0]
+    np.testing.assert_array_equal(losses(unit), unit**2 * plain)
+
+
 def test_training_goes_on_from_least_squares():
     least = spring().train()
     run = spring().train(fb.Adam(steps=1, rate=1e-12), start=least)

@@ -122,6 +122,7 @@ class _Lbfgs:
             "base": parameters,
             "value": jnp.asarray(jnp.inf, kind),
             "length": jnp.ones((), kind),
+            "least": jnp.zeros((), kind),  # below it a length is given up
             "changes": many,
             "slopes": many,
             "inverse": jnp.zeros(self._memory, kind),  # 1 / (change . slope); 0 where there is none
@@ -140,15 +141,14 @@ class _Lbfgs:
             change = _minus(parameters, state["base"])
             difference = _minus(slope, state["slope"])
             product = _dot(change, difference)
-            curves = ~first & (product > 1e-10 * _dot(difference, difference))
+            curves = ~first & (product > 1e-10 * _norm(change) * _norm(difference))
             known = _pushed(state, change, difference, product, curves)
             direction = jax.tree.map(jnp.negative, self._times_inverse(known, slope))
-            norm = jnp.sqrt(_dot(slope, slope))
             has_none = ~(known["inverse"] > 0).any()
-            length = jnp.where(has_none, jnp.minimum(1, 1 / jnp.maximum(norm, 1e-30)), 1)
-            length = length.astype(value.dtype)
+            length = jnp.where(has_none, self._first_length(value, slope), 1).astype(value.dtype)
             known |= {"slope": slope, "direction": direction, "base": parameters, "value": value}
-            return _along(parameters, length, direction), known | {"length": length}
+            known |= {"length": length, "least": 1e-10 * length}
+            return _along(parameters, length, direction), known
 
         def shorter() -> tuple[Any, dict]:
             length = state["length"] / 2
@@ -157,10 +157,17 @@ class _Lbfgs:
         gained = state["value"] - value
         is_flat = is_good & (gained <= 10 * jnp.finfo(value.dtype).eps * jnp.abs(value))
         trial, state = jax.lax.cond(is_good, taken, shorter)
-        is_stuck = (state["length"] < 1e-10) | (_dot(state["slope"], state["slope"]) == 0)
+        is_stuck = (state["length"] < state["least"]) | (_norm(state["slope"]) == 0)
         done = is_flat | is_stuck
         ended = jax.tree.map(lambda b, t: jnp.where(done, b, t), state["base"], trial)
         return Step(ended, state, state["value"], parts, done)
+
+    @staticmethod
+    def _first_length(value: jax.Array, slope: Any) -> jax.Array:
+        """Down the slope: to where a parabola with this value and slope is 0, and at most 1 far. So
+        equations in other units take the same steps."""
+        norm = jnp.maximum(_norm(slope), jnp.finfo(value.dtype).tiny)
+        return jnp.minimum(1, 2 * value / norm) / norm
 
     def _times_inverse(self, known: dict, slope: Any) -> Any:
         """The inverse of the curvature by two loops; the newest step is the last."""
@@ -205,6 +212,10 @@ def _pushed(
 def _dot(one: Any, other: Any) -> jax.Array:
     products = jax.tree.map(lambda a, b: (a * b).sum(), one, other)
     return functools.reduce(jnp.add, jax.tree.leaves(products))
+
+
+def _norm(one: Any) -> jax.Array:
+    return jnp.sqrt(_dot(one, one))
 
 
 def _minus(one: Any, other: Any) -> Any:

@@ -80,7 +80,7 @@ class LevenbergMarquardt:
     Attributes:
         max_steps: Each makes the loss smaller.
         gradient_tolerance: It ends when no column of the Jacobian has a larger cosine with the
-            residual,
+            residual, each term's part of both taken by its own size,
         step_tolerance: or a step is smaller than this beside the parameters.
         damping: Of the first step; columns of the Jacobian have the norm 1 there.
         equations: What a step solves: "parameters", J^T J, block-sparse; "samples", J J^T, dense;
