@@ -156,7 +156,11 @@ class _Judged:
         if not len(words):
             return ""
         first = int(np.argmax(words[:, 0] != 0))
-        return self._named(first) + _library.message(words[first])
+        return self._sentence(first, words[first])
+
+    def _sentence(self, number: int, words: np.ndarray) -> str:
+        """What happened to a problem of the batch with this verdict."""
+        return self._named(number) + _library.message(words)
 
     def _named(self, number: int) -> str:
         """What the sentence on a problem of the batch has to begin with."""

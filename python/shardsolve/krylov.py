@@ -121,7 +121,8 @@ def solve(
 
     Differentiable in b and in all that A depends on, to any order, in both modes; one more solve
     each. Those are relative to their own right-hand sides (rtol, without atol). `vmap` solves
-    systems at once, each of which freezes when it is done, with the bits that it has alone.
+    systems at once, each of which freezes when it is done; with a CSR each has the bits that it has
+    alone.
 
     Where A is of SciPy or NumPy and b a NumPy array or a list, x is NumPy's, in the precision that
     SciPy takes: the common one of A and b, where whole numbers count as float64. It does not matter

@@ -22,8 +22,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 try:
+    import equinox as eqx
     import equinox.internal as eqxi
     import lineax as lx
 except ImportError as error:
@@ -32,6 +34,8 @@ except ImportError as error:
     ) from error
 
 from shardsolve import krylov
+from shardsolve._krylov_arguments import MADE, is_sparse
+from shardsolve._sparse import CSR
 from shardsolve.krylov import KrylovInfo, KrylovStatus
 
 __all__ = ["CG", "FGMRES", "MINRES", "BiCGStab"]
@@ -62,18 +66,35 @@ _AS_FAR_AS_ASKED = (
 def _result_of(info: KrylovInfo, has_tolerance: bool) -> lx.RESULTS:
     status = info.report[0]
     result = lx.RESULTS.where(info.is_converged, lx.RESULTS.successful, _SINGULAR)
-    for number, one in _RESULTS.items():
-        if not has_tolerance and number in _AS_FAR_AS_ASKED:
-            one = lx.RESULTS.successful
+    words = dict(_RESULTS)
+    if not has_tolerance:
+        words |= dict.fromkeys(_AS_FAR_AS_ASKED, lx.RESULTS.successful)
+    for number, one in words.items():
         result = lx.RESULTS.where(status == number, one, result)
     return result
+
+
+def _number(value: Any) -> Any:
+    """Arrays that hold one number that is known are that number."""
+    is_known = isinstance(value, np.generic | np.ndarray | jax.Array)
+    if is_known and not isinstance(value, jax.core.Tracer) and np.size(value) == 1:
+        return float(np.asarray(value).reshape(()))
+    return value
+
+
+def __getattr__(name: str) -> object:
+    if name == "GMRES":
+        raise AttributeError(
+            "shardsolve.lineax has no GMRES: FGMRES(rtol, atol, max_steps, restart) stands for it"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _Krylov(lx.AbstractLinearSolver):
     """What the solvers share. Their state: the operator, its sign, whether it was transposed."""
 
-    rtol: float
-    atol: float
+    rtol: float = eqx.field(converter=_number)
+    atol: float = eqx.field(converter=_number)
     max_steps: int | None = None
 
     def __check_init__(self):
@@ -113,11 +134,14 @@ class _Krylov(lx.AbstractLinearSolver):
         return lx.linearise(-operator if negative else operator), eqxi.Static((negative, False))
 
     def compute(self, state: Any, vector: Any, options: dict[str, Any]):
-        """Solves; `options` may hold `preconditioner`, an operator, and `y0`."""
+        """Solves; `options` may hold `y0`, and `preconditioner`: what krylov.solve takes."""
         operator, static = state
         negative, transposed = static.value
         size = sum(leaf.size for leaf in jax.tree.leaves(vector))
         steps = max(10 * size, 1) if self.max_steps is None else self.max_steps
+        guess = options.get("y0")
+        if negative and guess is not None:
+            guess = jax.tree.map(jnp.negative, guess)
         solution, info = krylov.solve(
             operator,
             vector,
@@ -128,7 +152,7 @@ class _Krylov(lx.AbstractLinearSolver):
             atol=0.0 if transposed and self.rtol > 0 else self.atol,
             max_iterations=steps,
             restart=self._restart(),
-            x0=options.get("y0"),
+            x0=guess,
             full_output=True,
         )
         if negative:
@@ -149,13 +173,13 @@ class _Krylov(lx.AbstractLinearSolver):
         operator, static = state
         negative, _ = static.value
         return (operator.transpose(), eqxi.Static((negative, True))), _mapped(
-            options, lambda m: m.transpose()
+            options, lambda m: _transposed(m, operator.out_structure())
         )
 
     def conj(self, state: Any, options: dict[str, Any]):
         """Likewise of the conjugates."""
         operator, static = state
-        return (lx.conj(operator), static), _mapped(options, lx.conj)
+        return (lx.conj(operator), static), _mapped(options, _conjugated)
 
     def assume_full_rank(self) -> bool:
         """A system has one solution."""
@@ -174,6 +198,30 @@ def _mapped(options: dict[str, Any], change: Any) -> dict[str, Any]:
     if options.get("preconditioner") is None:
         return {}
     return {"preconditioner": change(options["preconditioner"])}
+
+
+def _transposed(m: Any, structure: Any) -> Any:
+    """The transpose of a preconditioner for vectors of this structure."""
+    if isinstance(m, MADE):
+        return m.transposed()
+    if isinstance(m, CSR) or is_sparse(m):
+        return CSR.of(m).T
+    if hasattr(m, "transpose"):
+        return m.transpose()
+    return lambda x: jax.linear_transpose(m, structure)(x)[0]
+
+
+def _conjugated(m: Any) -> Any:
+    if isinstance(m, MADE):
+        return m.conjugated()
+    if isinstance(m, CSR) or is_sparse(m):
+        matrix = CSR.of(m)
+        return matrix.with_values(jnp.conj(matrix.data))
+    if isinstance(m, lx.AbstractLinearOperator):
+        return lx.conj(m)
+    if hasattr(m, "conj"):
+        return m.conj()
+    return lambda x: jax.tree.map(jnp.conj, m(jax.tree.map(jnp.conj, x)))
 
 
 class CG(_Krylov):

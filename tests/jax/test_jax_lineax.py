@@ -9,7 +9,7 @@ import pytest
 from krylov_systems import bits, laplacian, matrix, right
 from systems import more
 
-from shardsolve import krylov
+from shardsolve import CSR, krylov
 from shardsolve.krylov import KrylovStatus
 
 lx = pytest.importorskip("lineax")
@@ -183,6 +183,53 @@ def test_number_of_steps_may_be_all_that_is_asked_for(method):
     assert np.linalg.norm(b - a @ solution.value) <= 1e-14 * N * np.linalg.norm(b)
     with pytest.raises(ValueError, match="would never end"):
         SOLVERS[method](rtol=0.0, atol=0.0)
+
+
+def test_number_of_steps_on_a_singular_operator_is_what_was_asked_for():
+    line = jnp.diag(jnp.array([1.0, 2, 2, 1])) - jnp.eye(4, k=1) - jnp.eye(4, k=-1)
+    operator = lx.MatrixLinearOperator(line, lx.positive_semidefinite_tag)
+    for solver in (sx.CG, sx.MINRES, sx.FGMRES, sx.BiCGStab):
+        found = solve(operator, [1.0, 2, 3, 5], solver(0.0, 0.0, max_steps=300))
+        assert found.result == lx.RESULTS.successful
+
+
+def test_guess_for_a_negative_operator_is_of_x():
+    a, b = dense("cg"), right(N)
+    operator = lx.MatrixLinearOperator(-jnp.asarray(a), lx.negative_semidefinite_tag)
+    x = -np.linalg.solve(a, b)
+    found = solve(operator, b, sx.CG(rtol=1e-8, atol=0.0), y0=jnp.asarray(x))
+    assert found.stats["num_steps"] == 0
+    np.testing.assert_array_equal(found.value, x)
+
+
+@pytest.mark.parametrize(
+    ("method", "preconditioner"),
+    [
+        ("cg", lambda a: krylov.jacobi(jnp.diag(jnp.asarray(a)))),
+        ("cg", lambda a: krylov.incomplete_cholesky(CSR.of(a))),
+        ("cg", lambda a: lambda x: x / jnp.diag(jnp.asarray(a))),
+        ("bicgstab", lambda a: krylov.incomplete_lu(CSR.of(a))),
+        ("bicgstab", lambda a: jnp.linalg.inv(jnp.asarray(a))),
+        ("fgmres", lambda a: CSR.of(np.linalg.inv(a))),
+        ("fgmres", lambda a: lambda x: jnp.linalg.inv(jnp.asarray(a)) @ x),
+    ],
+)
+def test_gradients_take_any_preconditioner(method, preconditioner):
+    a, b = np.asarray(dense(method, "float64")), right(N)
+    m = preconditioner(a)
+    solver = SOLVERS[method](rtol=1e-11, atol=0.0)
+
+    def total(b):
+        return solve(operator_of(method, a), b, solver, preconditioner=m).value.sum()
+
+    expected = np.linalg.solve(a.T, np.ones(N))
+    np.testing.assert_allclose(jax.grad(total)(jnp.asarray(b)), expected, rtol=1e-7, atol=1e-8)
+
+
+def test_tolerances_may_be_arrays_and_gmres_has_another_name():
+    assert sx.CG(np.float32(0.5), jnp.array(0.0)).rtol == 0.5
+    with pytest.raises(AttributeError, match="FGMRES"):
+        _ = sx.GMRES
 
 
 def test_failure_raises_as_in_lineax():

@@ -544,13 +544,32 @@ def test_ladder_that_ends_without_an_answer_says_where():
     assert np.isclose(info.shift, 1e-2)
 
 
-@pytest.mark.parametrize("shift", [-1.0, 0.0])
-def test_shift_that_is_not_positive_inside_of_jit_is_an_outcome(shift):
-    """Centred samples have a singular Gram matrix; these, of whole numbers, to the last bit."""
-    o, f = np.outer([-1.0, 1.0, -1.0, 1.0], np.ones(8)), np.arange(4.0)
-    x, info = jax.jit(lambda shift: natural.solve(o, f, shift, full_output=True))(shift)
-    assert info.status == shardsolve.Status.NOT_POSITIVE_DEFINITE
-    assert np.isnan(x).all()
+@pytest.mark.parametrize("side", ["samples", "parameters"])
+@pytest.mark.parametrize(
+    ("solver", "shift", "scale", "named"),
+    [
+        ("cholesky", -1e-2, 1.0, "shift"),
+        ("cholesky", 0.0, 1.0, "shift"),
+        ("smooth_pinv", -1e-2, 1.0, "shift"),
+        ("smooth_pinv", np.inf, 1.0, "shift"),
+        ("cholesky", 1e-2, -1.0, "scale"),
+        ("cholesky", 1e-2, np.nan, "scale"),
+    ],
+)
+def test_numbers_that_are_none_inside_of_jit_are_an_outcome(solver, shift, scale, named, side):
+    o, f = samples(20, 7)
+
+    @jax.jit
+    def solve(shift, scale):
+        return natural.solve(
+            o, f, shift, scale=scale, side=side, solver=solver, full_output=True
+        )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the larger side
+        x, info = solve(shift, scale)
+    assert info.status == shardsolve.Status.INVALID_ARGUMENT
+    assert info.message.startswith(named) and np.isnan(x).all()
 
 
 @pytest.mark.parametrize("side", ["samples", "parameters"])

@@ -30,6 +30,11 @@ _SOLVERS = ("cholesky", "smooth_pinv")
 # What a verdict is about, in the order of NaturalInfo.of.
 _OF_ZERO = -10_000  # the exponent of what is 0
 _ABOUT = ("the Gram matrix with the shift: ", "O: ", "f: ", "momentum: ")
+# Likewise of numbers that were traced, so that nobody could look at them before.
+_NO_SUCH_NUMBER = {
+    len(_ABOUT): "shift is not a positive number (with smooth_pinv: not negative), and finite",
+    len(_ABOUT) + 1: "scale is not a positive number, and finite",
+}
 
 
 @jax.tree_util.register_dataclass
@@ -48,7 +53,8 @@ class NaturalInfo(_Judged):
         rcond: Likewise.
         residual: Of the eigenpairs of "smooth_pinv", as in `EighInfo`.
         orthogonality: Likewise.
-        of: int32: what the verdict is about: 0 the Gram matrix, 1 O, 2 f, 3 momentum.
+        of: int32: what the verdict is about: 0 the Gram matrix, 1 O, 2 f, 3 momentum, 4 shift,
+            5 scale; of these, where they are traced, INVALID_ARGUMENT.
     """
 
     shift: jax.Array
@@ -57,6 +63,10 @@ class NaturalInfo(_Judged):
     residual: jax.Array
     orthogonality: jax.Array
     of: jax.Array
+
+    def _sentence(self, number: int, words: np.ndarray) -> str:
+        of = int(jax.device_get(self.of).reshape(-1)[number])
+        return _NO_SUCH_NUMBER.get(of) or super()._sentence(number, words)
 
     def _named(self, number: int) -> str:
         words, of = (jax.device_get(value) for value in (self.verdict, self.of))
@@ -381,6 +391,12 @@ def _solve(
         lambda: _look(*lax.stop_gradient((o, f, momentum)), cut),
     )
     verdict = jnp.where(of != 0, verdict, _in_range(info.verdict, (o, f, shift, scale), scaled, x))
+    least = 0 if plan.solver == "smooth_pinv" else jnp.finfo(shift.dtype).tiny
+    for number, is_one in zip(
+        _NO_SUCH_NUMBER, (jnp.isfinite(shift) & (shift >= least), jnp.isfinite(scale) & (scale > 0))
+    ):
+        verdict = jnp.where(is_one, verdict, jnp.array([Status.INVALID_ARGUMENT, -1, -1, -1, 0]))
+        of = jnp.where(is_one, of, number)
     failed = verdict[0] != Status.OK
     info = dataclasses.replace(info, verdict=verdict, of=of)
     return jnp.where(failed, jnp.nan, x), info

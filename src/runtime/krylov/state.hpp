@@ -165,6 +165,7 @@ struct State {
   std::int32_t keep_best = 0;           ///< best = x when the time has come
   std::int32_t is_exhausted = 0;        ///< the Krylov space does not grow
   std::int32_t best_is_recomputed = 0;  ///< or best_norm is the recurrence's
+  std::int32_t ends_with_zero = 0;      ///< x = 0 is nearer than what was kept
   Scaling scaling_a;
   Scaling scaling_m;
   std::int32_t exponent_of_b = 0;  ///< b is worked on times 2^exponent

@@ -3,7 +3,7 @@
 /// A step takes the sums of one reduction and says by `actions`, `skip_...` and `coefficient` what
 /// the kernels before the next one do. "Converged" is said of a recomputed residual only; a
 /// breakdown ends a solve after three restarts without gain only; a NaN or an infinity ends it with
-/// the name of what made it. Whatever happened, x ends as the best iterate kept.
+/// the name of what made it. Whatever happened, x ends as the best iterate kept, and no worse than 0.
 #pragma once
 
 #include "runtime/krylov/certainty.hpp"
@@ -104,6 +104,11 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline void begin_check(const Problem& p
   }
   round_x(problem, state);
   if (check == Check::start) {
+    return;
+  }
+  if (state.ends_with_zero != 0) {
+    state.actions |= act_scale_x;
+    state.coefficient[of_scale_x] = {0.0, 0.0};
     return;
   }
   const double accepted = state.best_norm * (check == Check::recovery ? problem.growth : 1.0);
@@ -354,6 +359,12 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     if (state.best_is_recomputed != 0 && norm > drift_factor * state.best_norm &&
         state.norm_r != state.best_norm) {
       state.norm_r = norm;
+      plan_check(state, Check::last);
+      return AfterCheck::nothing;
+    }
+    // So was it of what was kept.
+    if (gain * norm > state.norm_b && x_squared > 0.0) {
+      state.ends_with_zero = 1;
       plan_check(state, Check::last);
       return AfterCheck::nothing;
     }
