@@ -59,12 +59,21 @@ struct LogdetJob {
     return 0.0;  // the report has it
   }
 
+  static std::string remark_on_log_determinant(std::optional<double> error) {
+    if (!error) {
+      return "";
+    }
+    // The logarithm of a determinant that may be another by a factor of e.
+    return *error < 1.0 ? fmt::format("; error of log(det(A)) about {:.1e} or less", *error)
+                        : "; nothing bounds the error of log(det(A)): A is singular to working "
+                          "precision, unless its units make it seem so";
+  }
+
   static Words words(const Options& options, const Report& report) {
     return {
         .headline = fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
                                 report.log_determinant.value_or(0.0), matrix_of(options, report)),
-        .remarks = {{&Outcome::rcond, fmt::format("; error of log(det(A)) about {:.1e} or less",
-                                                  report.error_estimate.value_or(0.0))}}};
+        .remarks = {{&Outcome::rcond, remark_on_log_determinant(report.error_estimate)}}};
   }
 };
 

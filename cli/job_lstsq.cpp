@@ -71,6 +71,9 @@ void run_on(Workplace& workplace, const Files& files, const SlabLayout& layout, 
                                 workplace.options().singular_value_limit, workplace.run_options());
   report.outcome = found.outcome;
   report.rank = found.rank;
+  if (found.rank < std::min(report.n, report.rows.value_or(report.n))) {
+    report.outcome.rcond.reset();  // of R with all columns, it says nothing of what was kept
+  }
   if (!has_answer(report.outcome)) {
     return;
   }
@@ -85,7 +88,8 @@ Words words_of(const Options& options, const Report& report) {
               "Found the {}x with the least ||b - A x|| for {}\n  A {}, of rank {}\n  b '{}'\n",
               report.rank.value() < report.n ? "shortest " : "",
               plural(report.right_hand_sides.value_or(0), "right-hand side"),
-              matrix_of(options, report), rank_of(report), options.right_hand_sides)};
+              matrix_of(options, report), rank_of(report), options.right_hand_sides),
+          .remarks = {{&Outcome::rcond, ", columns at equal size"}}};
 }
 
 int run_lstsq(Workplace& workplace, ProgressDisplay& progress) {
@@ -144,9 +148,10 @@ From Python to Python:
   x = numpy.load("x.npy")
 
 The certificate: the backward error says how little A has to change for x to be exact, in units
-of rounding; rcond, of the triangle R of A = Q R with its columns at equal size, how much errors
-are amplified. With a rank that is not full both speak of what was kept, and the rank depends on
-what counts as 0: --rank-rcond.)";
+of rounding. rcond, where the rank is full, is that of the triangle R of A = Q R with its columns
+at equal size: units of unknowns do not change it, but errors of x beside its largest entry may be
+amplified by as much as A is worse conditioned than that. With a rank that is not full the backward
+error speaks of what was kept, and the rank depends on what counts as 0: --rank-rcond.)";
 
 }  // namespace
 

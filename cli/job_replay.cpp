@@ -119,7 +119,7 @@ std::string place_text(const krylov::Request& request) {
 }
 
 /// The first lines of the report.
-std::string headline(const KrylovReport& now, const Replay& replay) {
+std::string headline(const Options& options, const KrylovReport& now, const Replay& replay) {
   if (!replay.reproduced) {
     return fmt::format(
         "Tried '{}' in another way: {}\n  captured        {}: {}\n  now             {}: {}\n",
@@ -136,7 +136,11 @@ std::string headline(const KrylovReport& now, const Replay& replay) {
   for (const std::string& sentence : replay.differences) {
     text += fmt::format("  {}\n", sentence);
   }
-  return text + fmt::format("  {}\n", now.result.message);
+  text += fmt::format("  {}\n", now.result.message);
+  const std::string& output = options.output;
+  return output.empty() || krylov::is_converged(now.result.status)
+             ? text
+             : text + fmt::format("  '{}' was not written, as there is no x\n", output);
 }
 
 /// Of what was found, not of the solve: a failure that is seen again is what was asked for.
@@ -155,7 +159,7 @@ int tell_replay(Workplace& workplace, ProgressDisplay& progress, Report& report)
   if (!workplace.speaks()) {
     return code;
   }
-  report.words.headline = headline(now, replay);
+  report.words.headline = headline(options, now, replay);
   if (!report.outcome.ok()) {
     report.results.clear();  // there is no x
   }

@@ -162,7 +162,8 @@ void add_krylov_options(CLI::App& command, Options& options) {
                                           "(default {})",
                                           krylov::Recipe().degree)))
       ->type_name("N")
-      ->check(whole_number(1, max_degree, "a degree of at least 1 is accepted, in digits"));
+      ->check(whole_number(
+          1, max_degree, fmt::format("a degree from 1 to {} is accepted, in digits", max_degree)));
   const krylov::Options defaults;
   in_group(command.add_option(
                "--rtol", krylov.rtol,

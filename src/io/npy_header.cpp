@@ -184,7 +184,8 @@ std::int64_t require_square_matrix(const NpyHeader& header, const std::string& p
   if (shape.size() == 2 && shape[0] == shape[1]) {
     return shape[0];
   }
-  const char* advice = "only square systems are solved";
+  const char* advice =
+      "another one has no such answer; for the x with the least residual there is lstsq";
   if (shape.size() < 2) {
     advice = "is the right-hand side given in place of the matrix?";
   } else if (shape.size() > 2) {

@@ -211,7 +211,7 @@ std::string singular_operator(const Ending& e) {
 std::string overflow(const Ending& e) {
   return fmt::format(
       "the solution, after {} iterations, is above or below the range of its dtype, or parts of it "
-      "are that A makes large: scale A or b, or use a wider dtype. x = 0 was written.",
+      "are that A makes large: scale A or b, or use a wider dtype. x is 0.",
       e.iterations);
 }
 

@@ -215,6 +215,9 @@ std::string conclusion(const Log& a, const Log& b, const LogComparison& comparis
         "one of rounding.",
         comparison.same_verdict ? "are the same" : "differ");
   }
+  if (comparison.same_verdict && !comparison.difference) {
+    return "The verdicts are the same, and so are all records that both logs have.";
+  }
   if (comparison.same_verdict) {
     return "The verdicts are the same: the difference is one of rounding and does not matter.";
   }
@@ -237,9 +240,19 @@ void compare(const Iterations& a, const Iterations& b, std::int64_t attempt,
   comparison.attempts = attempt;
   comparison.first = std::max(a.begin()->first, b.begin()->first);
   comparison.last = std::min(a.rbegin()->first, b.rbegin()->first);
+  const auto is_between = [&](std::int64_t iteration) {
+    return iteration >= comparison.first && iteration <= comparison.last;
+  };
+  for (const auto& [iteration, records] : b) {
+    comparison.missing += is_between(iteration) && !a.contains(iteration) ? 1 : 0;
+  }
   for (const auto& [iteration, records] : a) {
+    if (!is_between(iteration)) {
+      continue;
+    }
     const auto other = b.find(iteration);
-    if (iteration < comparison.first || iteration > comparison.last || other == b.end()) {
+    if (other == b.end()) {
+      ++comparison.missing;
       continue;
     }
     comparison.records += std::ssize(records);
@@ -364,6 +377,12 @@ std::vector<std::string> sentences(const Log& a, const Log& b, const LogComparis
   } else {
     all.push_back(fmt::format("All bits of iterations {} to {} are the same, in {} records.",
                               comparison.first, comparison.last, comparison.records));
+  }
+  if (comparison.missing > 0) {
+    all.push_back(fmt::format(
+        "{} between them {} missing in one of the logs.",
+        comparison.missing == 1 ? "1 iteration" : fmt::format("{} iterations", comparison.missing),
+        comparison.missing == 1 ? "is" : "are"));
   }
   if (comparison.divergence) {
     all.push_back(

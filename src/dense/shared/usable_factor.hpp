@@ -14,8 +14,10 @@ namespace shardsolve::dense {
 template <Scalar T>
 void require_usable(const CholeskyFactor<T>& factor) {
   if (!factor.diagonal || std::ssize(*factor.diagonal) != factor.layout().size()) {
-    throw Error(ErrorKind::invalid_argument,
-                "the factor was consumed by cholesky_inverse: factor the matrix again");
+    throw Error(
+        ErrorKind::invalid_argument,
+        "the factor has been moved from, or consumed by cholesky_inverse: factor the matrix "
+        "again");
   }
   if (!factor.outcome.ok()) {
     throw Error(ErrorKind::invalid_argument,

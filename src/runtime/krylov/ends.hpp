@@ -176,8 +176,10 @@ SHARDSOLVE_HOST_DEVICE inline double margin_of(const Problem& problem, const Sta
   const double known = state.rounding >= 0.0 ? smaller(reach, state.rounding) : reach;
   const double attainable = problem.roundoff * (known + state.norm_b);
   const std::int64_t used = state.iteration > 1 ? state.iteration : 1;
-  return smaller(static_cast<double>(problem.max_iterations) / static_cast<double>(used),
-                 attainable > 0 ? state.tolerance / attainable : endless);
+  // What may be attained is an estimate, and below the tolerance it has been.
+  return larger(1.0,
+                smaller(static_cast<double>(problem.max_iterations) / static_cast<double>(used),
+                        attainable > 0 ? state.tolerance / attainable : endless));
 }
 
 /// See Result::error_estimate. A solve that has not begun, or whose x is 0, tells nothing.

@@ -3,7 +3,8 @@
 /// A step takes the sums of one reduction and says by `actions`, `skip_...` and `coefficient` what
 /// the kernels before the next one do. "Converged" is said of a recomputed residual only; a
 /// breakdown ends a solve after three restarts without gain only; a NaN or an infinity ends it with
-/// the name of what made it. Whatever happened, x ends as the best iterate kept, and no worse than 0.
+/// the name of what made it. Whatever happened, x ends as the best iterate kept, and no worse than
+/// 0.
 #pragma once
 
 #include "runtime/krylov/certainty.hpp"
