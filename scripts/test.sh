@@ -213,11 +213,11 @@ fresh_venv() {
   "$room/bin/python" -m pip install --quiet --disable-pip-version-check "$@" -r requirements/test.txt
 }
 
-# A quarter of the tests, and a tenth of their cases; `make test` and those with the newest have another. On devices that do
+# A sixth of the tests, and a tenth of their cases; `make test` and those with the newest have another. On devices that do
 # not divide what four do.
 wheel_with_the_oldest() {
   compile_quickly build/jax-oldest/bin/python
-  export SHARDSOLVE_TEST_SAMPLE=1/10 SHARDSOLVE_TEST_PART=1/4
+  export SHARDSOLVE_TEST_SAMPLE=1/10 SHARDSOLVE_TEST_PART=1/6
   run_jax build/jax-oldest/bin/python jax-oldest 6 tests/jax -m "(devices or wheel) and not more and not slow"
 }
 

@@ -126,10 +126,9 @@ def column_errors(a: jax.Array, x: jax.Array, b: jax.Array) -> Arrays:
         x: (..., n, k).
         b: (..., n, k).
     """
-    norm = jnp.max(jnp.sum(jnp.abs(a), axis=-1), axis=-1)[..., None, None]
     # Powers of two that bring the entries of A and of each column of x to at most 1.
-    of_a = _exponent(jnp.max(size_of(a), axis=(-2, -1), keepdims=True))
-    of_x = _exponent(jnp.max(size_of(x), axis=-2, keepdims=True))
+    of_a = exponent_of(jnp.max(size_of(a), axis=(-2, -1), keepdims=True))
+    of_x = exponent_of(jnp.max(size_of(x), axis=-2, keepdims=True))
     a, x, b = times_power(a, -of_a), times_power(x, -of_x), times_power(b, -of_a - of_x)
     real = jnp.finfo(a.dtype)
     terms = a.shape[-1] * (4 if jnp.iscomplexobj(a) else 1)
@@ -147,7 +146,8 @@ def column_errors(a: jax.Array, x: jax.Array, b: jax.Array) -> Arrays:
     most_r, most_x, most_b = (
         jnp.max(jnp.abs(one), axis=-2, keepdims=True, initial=0) for one in (r, x, b)
     )
-    whole = jnp.ldexp(norm, -of_a) * most_x + most_b
+    norm = jnp.max(jnp.sum(jnp.abs(a), axis=-1), axis=-1)[..., None, None]  # in range, so scaled
+    whole = norm * most_x + most_b
     error = jnp.where(whole > 0, most_r / jnp.where(whole > 0, whole, 1), most_r)
     error = jnp.where(jnp.isnan(whole), jnp.nan, error)[..., 0, :]
     return error, r, of_a + of_x
@@ -162,14 +162,17 @@ def size_of(a: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.abs(a.real), jnp.abs(a.imag)) if jnp.iscomplexobj(a) else jnp.abs(a)
 
 
-def _exponent(size: jax.Array) -> jax.Array:
+def exponent_of(size: jax.Array) -> jax.Array:
     """Of the power of two that is larger; 0 of what has none."""
     exponent = jnp.frexp(jnp.where(jnp.isfinite(size) & (size > 0), size, 1))[1]
     return jnp.where(jnp.isfinite(size) & (size > 0), exponent, 0)
 
 
 def times_power(a: jax.Array, exponent: jax.Array) -> jax.Array:
-    return a * jnp.ldexp(jnp.ones((), jnp.finfo(a.dtype).dtype), exponent)
+    """`a` times 2^exponent: in two steps, as XLA takes a power of two that is subnormal for 0."""
+    one = jnp.ones((), jnp.finfo(a.dtype).dtype)
+    half = exponent // 2
+    return a * jnp.ldexp(one, half) * jnp.ldexp(one, exponent - half)
 
 
 def _cut(a: jax.Array, bits: int) -> Arrays:

@@ -69,6 +69,11 @@ def _require_jax_dtype(dtype: np.dtype, name: str) -> None:
             f"order than this machine's ({dtype.str}); pass "
             f"{name}.astype({name}.dtype.newbyteorder('='))"
         )
+    if dtype.kind == "O":
+        raise TypeError(
+            f"{name} is a NumPy array of objects; accepted are {', '.join(DTYPES)}: convert it, "
+            f"for example with {name}.astype(float)"
+        )
     if dtype.type in (np.longdouble, np.clongdouble) and dtype.name not in DTYPES:
         narrow = "complex128" if dtype.kind == "c" else "float64"
         raise TypeError(

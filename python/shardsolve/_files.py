@@ -76,7 +76,7 @@ def save_factor(
     verdict, by_name = np.zeros(VERDICT_WORDS, np.int32), ByName()
     _library.library().shardsolve_save_factor(
         _whole(by_name, kind, arrays),
-        os.fsencode(path),
+        _encoded(path),
         bool(overwrite),
         _pointer(verdict),
     )
@@ -91,15 +91,21 @@ def load_factor(
     Args:
         path: The file. Everything in it is checked before it is used.
         sharding: Where the factor is to lie: a sharding of its (n, n) slab, with as many parts of
-            rows as devices have made it, or any if one has; by default the first devices.
+            rows as devices have made it, or any if one has (of few rows one does the work, however
+            they are cut); by default as many of the first devices.
 
     Raises:
         SolverError: If the file is missing, damaged or of another kind.
         ValueError: If it does not fit the sharding.
-        TypeError: If it is of 64-bit numbers, and these are off.
+        TypeError: If it is of 64-bit numbers, and these are off; for another kind of sharding.
     """
     library, verdict, by_name = _library.library(), np.zeros(VERDICT_WORDS, np.int32), ByName()
-    name, found = os.fsencode(path), ctypes.c_char_p()
+    if sharding is not None and not isinstance(sharding, Sharding):
+        raise TypeError(
+            f"sharding is a {type(sharding).__name__}; pass a jax.sharding.Sharding, such as "
+            'NamedSharding(mesh, PartitionSpec("x", None)), or None'
+        )
+    name, found = _encoded(path), ctypes.c_char_p()
     library.shardsolve_factor_shape(name, ctypes.byref(found), _pointer(verdict))
     raise_if_failed(verdict)
     shape = json.loads(found.value or b"")
@@ -115,8 +121,14 @@ def load_factor(
     raise_if_failed(verdict)
     if kind == "cholesky":
         arrays["slab"] = _conjugate(arrays["slab"])
-    if sharding is None:
-        sharding = _first_devices(ranks, n)
+    # The numbers are known, whatever JAX traces around this call.
+    with jax.ensure_compile_time_eval():
+        return _placed(kind, arrays, ranks, sharding or _first_devices(ranks, n))
+
+
+def _placed(
+    kind: str, arrays: dict[str, np.ndarray], ranks: int, sharding: Sharding
+) -> Factor | LuFactor:
     slabs = {
         name: jax.device_put(array, sharding) for name, array in arrays.items() if array.ndim == 2
     }
@@ -136,6 +148,13 @@ def load_factor(
             for name, array in arrays.items()
         )
     )
+
+
+def _encoded(path: str | os.PathLike[str]) -> bytes:
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError(f"the path {name!r} holds a null byte, at which it would end")
+    return name
 
 
 def _empty(kind: str, n: int, dtype: np.dtype) -> dict[str, np.ndarray]:

@@ -26,11 +26,13 @@ from shardsolve._alone import (
     Usual,
     adjoint_of,
     column_errors,
+    exponent_of,
     factor_record,
     fits_a_block,
     is_in_range,
     made_alone,
     scaled_words,
+    size_of,
     times_power,
     unless,
     words,
@@ -241,7 +243,7 @@ def _inverse_by_solving(solve: Callable[..., Arrays], usual: Usual, *factor: jax
     identity = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
     # What it leaves to the usual call is left to that of an inverse.
     x, verdict, errors = solve(lambda *given: usual(*given[:-1]), *factor, identity, adjoint=False)
-    return x, verdict, _error_and_rcond(errors[..., 0], _one_norm(a), _one_norm(x))
+    return x, verdict, _error_and_rcond(errors[..., 0], a, x)
 
 
 def _inverse(
@@ -287,17 +289,21 @@ def _inverse(
     fine &= error <= limit  # not if it is NaN
     for right in b:
         fine &= jnp.all(right == identity, axis=(-2, -1))
-    figures = _error_and_rcond(error, _one_norm(a), _one_norm(x))
+    figures = _error_and_rcond(error, a, x)
     found = adjoint_of(x) if adjoint else x, words(made, FINE), figures
     return unless(fine, found, usual, *given)
 
 
-def _one_norm(a: jax.Array) -> jax.Array:
-    return jnp.max(jnp.sum(jnp.abs(a), axis=-2), axis=-1)
+def _one_norm(a: jax.Array) -> Arrays:
+    """The 1-norm, (...,), over a power of two, and its exponent: sums may not fit the range."""
+    exponent = exponent_of(jnp.max(size_of(a), axis=(-2, -1), keepdims=True))
+    scaled = times_power(a, -exponent)
+    return jnp.max(jnp.sum(jnp.abs(scaled), axis=-2), axis=-1), exponent[..., 0, 0]
 
 
-def _error_and_rcond(error: jax.Array, norm: jax.Array, norm_of_inverse: jax.Array) -> jax.Array:
-    rcond = jnp.minimum(1 / norm / norm_of_inverse, 1)  # XLA may take subnormal numbers for 0
+def _error_and_rcond(error: jax.Array, a: jax.Array, inverse: jax.Array) -> jax.Array:
+    (norm, of_norm), (other, of_other) = _one_norm(a), _one_norm(inverse)
+    rcond = jnp.minimum(times_power(1 / (norm * other), -of_norm - of_other), 1)
     return jnp.stack([error, rcond], axis=-1).astype(norm.dtype)
 
 

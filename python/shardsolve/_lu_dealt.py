@@ -17,7 +17,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from shardsolve._alone import EXACT, bits_of_shortest, is_short, largest_bits, times_power
+from shardsolve._alone import (
+    EXACT,
+    bits_of_shortest,
+    is_short,
+    largest_bits,
+    lift,
+    lifted,
+    times_power,
+)
 from shardsolve._calls import Arrays, Call, may_be_alone
 from shardsolve._cut import Cut
 from shardsolve._eigh_alone import random_signs
@@ -78,6 +86,9 @@ class _Factors(Call):
         def one(own: jax.Array) -> Arrays:
             rows = _Rows.of(axes, place, n, own.shape[1])
             own = rows.without_rest(own)
+            bits = rows.largest(largest_bits(own))
+            is_tiny = (bits > 0) & (bits < bits_of_shortest(own.dtype))
+            own = jnp.where(is_tiny, lifted(jnp.where(is_tiny, own, 0)), own)
             size = rows.largest(jnp.max(_size(own)))
             if rows.each_takes_all:
                 found = _by_each(rows, own, self.form, size)
@@ -87,8 +98,8 @@ class _Factors(Call):
                 error = _error(rows, own, found, self.form)
             else:
                 error = jnp.full((), NOT_KNOWN, jnp.finfo(own.dtype).dtype)
-            verdict = _unless_tiny(rows.largest(largest_bits(own)), found.verdict, size.dtype)
-            return _results(rows, found._replace(verdict=verdict), error, self.form)
+            found = _lowered(rows, found, is_tiny)
+            return _results(rows, found, error, self.form)
 
         def run(given: jax.Array) -> Arrays:
             if not batch:
@@ -240,10 +251,17 @@ def _size(a: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.abs(a.real), jnp.abs(a.imag)) if jnp.iscomplexobj(a) else jnp.abs(a)
 
 
-def _unless_tiny(bits: jax.Array, verdict: jax.Array, dtype: jnp.dtype) -> jax.Array:
-    """The verdict, if numbers as large as A's have all their digits."""
-    tiny = (bits > 0) & (bits < bits_of_shortest(dtype)) & (verdict[0] < FAILURE)
-    return jnp.where(tiny, verdict_words(Status.UNDERFLOW), verdict)
+def _lowered(rows: _Rows, found: _Found, is_lifted: jax.Array) -> _Found:
+    """The factors of A, where those of its multiple by 2^lift() were made: an entry of U may be
+    below the range then."""
+    real, power = jnp.finfo(found.upper.dtype), lift(found.upper.dtype)
+    sizes = _size(found.upper)
+    lost = jnp.any((sizes > 0) & (sizes < real.tiny * 2.0**power)).astype(jnp.int32)
+    lost = is_lifted & (rows.largest(lost) > 0) & (found.verdict[0] < FAILURE)
+    return found._replace(
+        upper=jnp.where(is_lifted, found.upper * 2.0**-power, found.upper),
+        verdict=jnp.where(lost, verdict_words(Status.UNDERFLOW), found.verdict),
+    )
 
 
 def _verdict_on(a: jax.Array, packed: jax.Array, limit: jax.Array) -> jax.Array:

@@ -460,7 +460,7 @@ def _damped_solve(
     Its derivatives are by a and eps: r has none where columns depend on each other.
     """
     t = times_power(_damped(lax.stop_gradient(r), lax.stop_gradient(eps)), up)
-    scaled, shift = times_power(a, up), times_power(times_power(eps, up), up)
+    scaled, shift = times_power(a, up), times_power(eps, 2 * up)
 
     def product(x: jax.Array) -> jax.Array:
         return down_rows(scaled, along_rows(scaled, x, cut), cut) + shift * x
@@ -562,7 +562,7 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         cuts_more = jnp.any((s <= rcond * s[0]) & (s > zero * s[0]))
         found = along_rows(q, (u * inverse.astype(s.dtype)) @ vh, cut)
         up += jnp.where(lifts, lift(r.dtype), 0)
-        return times_power(times_power(found, up // 2), up - up // 2), verdict, cuts_more
+        return times_power(found, up), verdict, cuts_more
 
     @adjoint_of_pinv.defjvp
     def rule(primals, tangents):

@@ -91,9 +91,9 @@ std::string singular(const Location& pivot) {
 }
 
 std::string nearly_singular(const Location&) {
-  return "the matrix is singular to working precision: x solves a system that differs by rounding "
-         "alone, but none of its digits need be right; scale or regularise the problem, or use a "
-         "wider dtype";
+  return "the matrix is singular to working precision: what was found is right for one that differs "
+         "by rounding alone, but none of its digits need be right; scale or regularise the problem, "
+         "or use a wider dtype";
 }
 
 std::string inaccurate(const Location&) {

@@ -115,6 +115,40 @@ def test_saving_while_jax_traces_says_where_to_do_it(tmp_path, transform):
     assert not (tmp_path / "factor").exists()
 
 
+@pytest.mark.parametrize("kind", ["cholesky", "lu"])
+def test_loaded_inside_of_jit_and_grad_it_is_a_constant(tmp_path, kind):
+    a, b = hermitian(8, "float64"), sides(8, 1, "float64")[:, 0]
+    make, solve = {
+        "cholesky": (shardsolve.cho_factor, shardsolve.cho_solve),
+        "lu": (shardsolve.lu_factor, shardsolve.lu_solve),
+    }[kind]
+    shardsolve.save_factor(make(jnp.asarray(a)), tmp_path / "factor")
+
+    def loaded(b):
+        return solve(shardsolve.load_factor(tmp_path / "factor"), b)
+
+    assert solves(a, np.asarray(jax.jit(loaded)(b))[:, None], b[:, None])
+    slope = jax.jit(jax.grad(lambda b: loaded(b).sum()))(b)
+    np.testing.assert_allclose(slope, np.linalg.solve(a.T, np.ones(8)), rtol=1e-10)
+
+
+def test_path_with_a_null_byte_is_refused(tmp_path):
+    factor = shardsolve.cho_factor(jnp.eye(3))
+    for call in (
+        lambda: shardsolve.save_factor(factor, f"{tmp_path}/a\0.factor", overwrite=True),
+        lambda: shardsolve.load_factor(f"{tmp_path}/a\0.factor"),
+    ):
+        with pytest.raises(ValueError, match="null byte"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sharding_that_is_none_is_named(tmp_path):
+    shardsolve.save_factor(shardsolve.cho_factor(jnp.eye(4)), tmp_path / "factor")
+    with pytest.raises(TypeError, match=r"sharding is a str; pass a jax\.sharding\.Sharding"):
+        shardsolve.load_factor(tmp_path / "factor", sharding="x")
+
+
 def test_record_of_zeros_is_refused(tmp_path):
     """It ended the process: a division by its number of ranks."""
     zeros = jax.tree.map(jnp.zeros_like, shardsolve.cho_factor(hermitian(4)))

@@ -70,8 +70,9 @@ def test_lu_is_that_of_scipy(m, n, dtype, tile):
     p, lower, upper, info = shardsolve.lu(spread(a), p_indices=True, tile=tile, full_output=True)
     assert is_lu(a, p, lower, upper)
     assert info.status is Status.OK and info.message == "" and info.rcond == -1
-    u = systems.unit_roundoff(dtype)
-    assert 0 <= info.backward_error < 20 * u
+    # Sums of n products are rounded, too, with which it is found.
+    limit = max(20, 2 * np.sqrt(n)) * systems.unit_roundoff(dtype)
+    assert 0 <= info.backward_error < limit
 
 
 @pytest.mark.parametrize(("m", "n"), [(40, 24), *(more(*shape) for shape in SHAPES[1:3])])
@@ -238,8 +239,8 @@ def test_no_answer_has_a_reason(bad, place):
     assert np.isnan(lower).all() and np.isnan(upper).all() and np.array_equal(p, np.full(24, -1))
 
 
-@pytest.mark.parametrize("size", [1e307, more(1e-290)])
-@pytest.mark.parametrize("place", [more("rows"), "last_device"])
+@pytest.mark.parametrize("size", [1e307, more(1e-290), 1e-302])
+@pytest.mark.parametrize("place", ["rows", "last_device"])
 def test_numbers_near_the_ends_of_the_range_have_factors(size, place):
     a = matrix(24, 24)
     p, lower, upper = shardsolve.lu(PLACES[place](a * size), p_indices=True)

@@ -500,6 +500,17 @@ def test_qr_pinv_is_right_near_the_ends_of_the_range(dtype, scale, place):
     assert close((wide * scale).astype(dtype), np.linalg.pinv(a), 1e5)
 
 
+@pytest.mark.parametrize("place", (jnp.asarray, spread), ids=("one", "spread"))
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_qr_pinv_where_the_largest_singular_value_is_at_the_end_of_the_range(dtype, place):
+    """It was 0: a power of two below the range stood for what is in it."""
+    u, v = (np.linalg.qr(matrix(8, 8, dtype))[0] for _ in range(2))
+    values = np.logspace(0, -4, 8).astype(dtype)
+    largest = np.finfo(dtype).max * values.dtype.type(0.9)
+    found = np.asarray(shardsolve.pinv(place((u * (values * largest)) @ v.T)), dtype=np.longdouble)
+    assert close((found * largest).astype(dtype), (v / values) @ u.T, 1e9)
+
+
 def test_qr_of_one_device_keeps_a_column_of_subnormal_numbers():
     a = np.eye(8) + 0.1
     a[:, 3] = np.arange(1, 9) * 1e-310
