@@ -185,7 +185,7 @@ std::int64_t require_square_matrix(const NpyHeader& header, const std::string& p
     return shape[0];
   }
   const char* advice =
-      "another one has no such answer; for the x with the least residual there is lstsq";
+      "it has to be square; for the x with the least residual of another one there is lstsq";
   if (shape.size() < 2) {
     advice = "is the right-hand side given in place of the matrix?";
   } else if (shape.size() > 2) {

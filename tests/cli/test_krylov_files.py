@@ -70,6 +70,16 @@ def compare(command, a, b, code=0):
     return report.json()
 
 
+def test_iteration_that_one_log_lacks_is_told(command, sparse):
+    assert command(*SOLVE, "--log", "a").code == 0
+    lines = (sparse / "a").read_text().splitlines(keepends=True)
+    (sparse / "b").write_text("".join(lines[:5] + lines[6:]))
+    for order in (("a", "b"), ("b", "a")):
+        text = compare(command, *order)["message"]
+        assert "1 iteration between them is missing in one of the logs." in text
+        assert "so are all records that both logs have" in text and "rounding" not in text
+
+
 def test_logs_of_the_same_solve_are_the_same(command, sparse):
     assert command(*SOLVE, "--log", "a", "--devices", 1).code == 0
     assert command(*SOLVE, "--log", "b", "--devices", 3, "--force").code == 0
@@ -345,6 +355,13 @@ def test_replay_tries_something_else(command, captured):
     assert "captured        bicgstab with ilu0 with 5 blocks on 2 cpu devices" in result.out
     assert "cg with ilu0 with 5 blocks" in result.out
     assert result.says("nonsymmetric_operator")
+
+
+def test_replay_of_a_failure_says_that_there_is_no_x(command, captured):
+    result = command("replay", "folder", "-o", "x.npy")
+    assert result.code == 0, result.err
+    assert "Reproduced" in result.out and "'x.npy' was not written" in result.out
+    assert not (captured / "x.npy").exists()
 
 
 def test_replay_says_what_was_not_reproduced(command, captured):

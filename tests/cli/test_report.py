@@ -106,6 +106,12 @@ def test_inverse_text_names_inverse(command, system):
     assert "relative error of the inverse" in result.out
 
 
+def test_logdet_of_a_matrix_that_is_singular_to_rounding_has_no_bound(command, tmp_path):
+    numbers = np.arange(12)
+    np.save(tmp_path / "H.npy", 1 / (numbers[:, None] + numbers + 1.0))
+    assert "nothing bounds the error of log(det(A))" in command("logdet", "H.npy").out
+
+
 def test_logdet_text_begins_with_value(command, system):
     result = command(*JOBS["logdet"])
     value = re.match(r"log\(det\(A\)\) = (\S+)\n", result.out).group(1)
