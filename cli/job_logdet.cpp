@@ -59,21 +59,21 @@ struct LogdetJob {
     return 0.0;  // the report has it
   }
 
-  static std::string remark_on_log_determinant(std::optional<double> error) {
-    if (!error) {
-      return "";
+  static std::string remark_on_log_determinant(const Report& report) {
+    const double error = report.error_estimate.value_or(0.0);
+    if (report.outcome.rcond < unit_roundoff_of(report.dtype)) {
+      return "; nothing bounds the error of log(det(A)): A is singular to working precision, "
+             "unless "
+             "its units make it seem so";
     }
-    // The logarithm of a determinant that may be another by a factor of e.
-    return *error < 1.0 ? fmt::format("; error of log(det(A)) about {:.1e} or less", *error)
-                        : "; nothing bounds the error of log(det(A)): A is singular to working "
-                          "precision, unless its units make it seem so";
+    return fmt::format("; error of log(det(A)) about {:.1e} or less", error);
   }
 
   static Words words(const Options& options, const Report& report) {
     return {
         .headline = fmt::format("log(det(A)) = {:.17g}\n  A {}; its determinant is positive\n",
                                 report.log_determinant.value_or(0.0), matrix_of(options, report)),
-        .remarks = {{&Outcome::rcond, remark_on_log_determinant(report.error_estimate)}}};
+        .remarks = {{&Outcome::rcond, remark_on_log_determinant(report)}}};
   }
 };
 

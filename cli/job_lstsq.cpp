@@ -149,9 +149,9 @@ From Python to Python:
 
 The certificate: the backward error says how little A has to change for x to be exact, in units
 of rounding. rcond, where the rank is full, is that of the triangle R of A = Q R with its columns
-at equal size: units of unknowns do not change it, but errors of x beside its largest entry may be
-amplified by as much as A is worse conditioned than that. With a rank that is not full the backward
-error speaks of what was kept, and the rank depends on what counts as 0: --rank-rcond.)";
+at equal size, so units of unknowns do not change it; where sizes of columns differ, an x that is
+not small where columns are large has more digits wrong than it says. With a rank that is not full
+the backward error speaks of what was kept, and the rank depends on what counts as 0: --rank-rcond.)";
 
 }  // namespace
 

@@ -293,7 +293,8 @@ struct SHARDSOLVE_EXPORT Trained {
   std::vector<double> coefficient_deviations;
   /// Of the coefficients' numbers, those that equations and data determine: whose standard
   /// deviation is less than half of the largest number of the same coefficient, now or at the
-  /// start.
+  /// start; the start does not count where the equations hold with coefficients that are 0, and
+  /// these may be.
   std::int64_t coefficients_determined = 0;
 
   DampedDescent descent;  ///< of levenberg_marquardt()

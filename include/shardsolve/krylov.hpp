@@ -261,8 +261,8 @@ struct Result {
 
 /// Solves A x = b; see Method for what A and M have to be. x is finite whatever happens, and the
 /// best iterate that was kept: no other one had a residual of less than a tenth of its. That of
-/// minres is known by its recurrence alone where A is nearly singular; where that was wrong, and x
-/// has a larger residual than 0 has, x is 0.
+/// minres is known by its recurrence alone where A is nearly singular, and may be wrong. If the
+/// residual of x is more than 1 % larger than that of 0, x becomes 0.
 ///
 /// b, x: n x 1, cut alike, on as many slabs as `mesh` has ranks; they may not share memory. A and M
 /// map vectors cut like them. b is not changed. n = 0 is solved.

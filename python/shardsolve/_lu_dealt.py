@@ -252,8 +252,10 @@ def _size(a: jax.Array) -> jax.Array:
 
 
 def _lowered(rows: _Rows, found: _Found, is_lifted: jax.Array) -> _Found:
-    """The factors of A, where those of its multiple by 2^lift() were made: an entry of U may be
-    below the range then."""
+    """The factors of A, where those of its multiple by 2^lift() were made.
+
+    An entry of U may be below the range then.
+    """
     real, power = jnp.finfo(found.upper.dtype), lift(found.upper.dtype)
     sizes = _size(found.upper)
     lost = jnp.any((sizes > 0) & (sizes < real.tiny * 2.0**power)).astype(jnp.int32)

@@ -34,7 +34,7 @@ except ImportError as error:
     ) from error
 
 from shardsolve import krylov
-from shardsolve._krylov_arguments import MADE, is_sparse
+from shardsolve._krylov_arguments import MADE
 from shardsolve._sparse import CSR
 from shardsolve.krylov import KrylovInfo, KrylovStatus
 
@@ -134,7 +134,11 @@ class _Krylov(lx.AbstractLinearSolver):
         return lx.linearise(-operator if negative else operator), eqxi.Static((negative, False))
 
     def compute(self, state: Any, vector: Any, options: dict[str, Any]):
-        """Solves; `options` may hold `y0`, and `preconditioner`: what krylov.solve takes."""
+        """Solves; `options` may hold `y0`, and `preconditioner`.
+
+        That is an operator, an array, a function, a CSR, or what `krylov.jacobi`,
+        `incomplete_cholesky` and their like return.
+        """
         operator, static = state
         negative, transposed = static.value
         size = sum(leaf.size for leaf in jax.tree.leaves(vector))
@@ -204,8 +208,8 @@ def _transposed(m: Any, structure: Any) -> Any:
     """The transpose of a preconditioner for vectors of this structure."""
     if isinstance(m, MADE):
         return m.transposed()
-    if isinstance(m, CSR) or is_sparse(m):
-        return CSR.of(m).T
+    if isinstance(m, CSR):
+        return m.T
     if hasattr(m, "transpose"):
         return m.transpose()
     return lambda x: jax.linear_transpose(m, structure)(x)[0]
@@ -214,9 +218,8 @@ def _transposed(m: Any, structure: Any) -> Any:
 def _conjugated(m: Any) -> Any:
     if isinstance(m, MADE):
         return m.conjugated()
-    if isinstance(m, CSR) or is_sparse(m):
-        matrix = CSR.of(m)
-        return matrix.with_values(jnp.conj(matrix.data))
+    if isinstance(m, CSR):
+        return m.with_values(jnp.conj(m.data))
     if isinstance(m, lx.AbstractLinearOperator):
         return lx.conj(m)
     if hasattr(m, "conj"):

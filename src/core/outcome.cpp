@@ -91,8 +91,10 @@ std::string singular(const Location& pivot) {
 }
 
 std::string nearly_singular(const Location&) {
-  return "the matrix is singular to working precision: what was found is right for one that differs "
-         "by rounding alone, but none of its digits need be right; scale or regularise the problem, "
+  return "the matrix is singular to working precision: what was found is right for one that "
+         "differs "
+         "by rounding alone, but none of its digits need be right; scale or regularise the "
+         "problem, "
          "or use a wider dtype";
 }
 

@@ -119,8 +119,15 @@ Lattice::Lattice(const double* points, std::int64_t count, int axes, const spars
       along_.push_back(std::move(along));
     }
   }
+  // Two coordinates alone are opposite sides of the domain, with nothing of the term between.
+  unsigned sides = 0;
+  for (std::size_t axis = 0; axis < along_.size(); ++axis) {
+    sides |= along_[axis].size() == 2 ? 1U << axis : 0U;
+  }
   for (unsigned mask = 1; mask < 1U << free_.size(); ++mask) {
-    cells_.push_back(mask);
+    if ((mask & sides) == 0) {
+      cells_.push_back(mask);
+    }
   }
   std::stable_sort(cells_.begin(), cells_.end(),
                    [](unsigned a, unsigned b) { return std::popcount(a) > std::popcount(b); });

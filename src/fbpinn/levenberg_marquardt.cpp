@@ -243,22 +243,26 @@ class Descent {
     return block;
   }
 
-  /// The largest |J_k^T r| beside the root of the sum over the terms of (||J_k|| ||r||)^2. Beside
-  /// ||J_k|| ||r|| of all rows it would be small everywhere where a condition of great weight,
-  /// whose residual is rounding, makes up the columns' norms.
+  /// The largest |J_k^T r| beside the root of the sum over the terms of (||J_k|| ||r||)^2: of one
+  /// term a cosine. Beside ||J_k|| ||r|| of all rows it would be small everywhere where a condition
+  /// of great weight, whose residual is rounding, makes up the columns' norms.
   double largest_cosine(const std::vector<double>& gradient, const BlockJacobian& jacobian) const {
-    std::vector<double> sizes(rows_.residual.size());
+    const double whole = norm_of(rows_.residual);
+    if (whole == 0.0) {
+      return 0.0;
+    }
+    std::vector<double> shares(rows_.residual.size());
     for (const Segment& segment : geometry_.segments) {
       const auto rows = std::span(rows_.residual)
                             .subspan(static_cast<std::size_t>(segment.first_row),
                                      static_cast<std::size_t>(segment.points * segment.equations));
-      std::fill_n(sizes.begin() + segment.first_row, rows.size(), norm_of(rows));
+      std::fill_n(shares.begin() + segment.first_row, rows.size(), norm_of(rows) / whole);
     }
-    const std::vector<double> bounds = jacobian.norms(sizes, workers_);
+    const std::vector<double> bounds = jacobian.norms(shares, workers_);
     double largest = 0.0;
     for (std::size_t k = 0; k < gradient.size(); ++k) {
       if (bounds[k] > 0.0) {
-        largest = std::max(largest, std::abs(gradient[k]) / bounds[k]);
+        largest = std::max(largest, std::abs(gradient[k]) / bounds[k] / whole);
       }
     }
     return largest;

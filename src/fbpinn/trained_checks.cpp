@@ -2,6 +2,7 @@
 
 #include "fbpinn/box_rows.hpp"
 #include "fbpinn/pointwise_rows.hpp"
+#include "fbpinn/timer.hpp"
 #include "fbpinn/training_vectors.hpp"
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardsolve::fbpinn::training {
@@ -55,52 +57,74 @@ bool differs_from_zero(const Coefficient& one, const Trained& result) {
   return false;
 }
 
-/// Equations that hold whatever u is when their coefficients are 0, and whose coefficients all are,
-/// within their deviations: a u'' + b u = 0 says nothing of a and b, and 0 fits best. The scales of
-/// these coefficients become what they are now. `between`: has points.
-void forget_starts_of_empty_equations(const HeldOutPoints& between, std::int64_t chunk,
-                                      const sparse::Workers& workers, std::vector<Scale>& scales,
-                                      Trained& result) {
+/// Which coefficients a term reads, and whether it holds whatever u is when coefficients are 0.
+struct Reading {
+  std::vector<char> reads;  // by coefficient
+  bool holds_with_zeros = false;
+};
+std::vector<Reading> readings(const HeldOutPoints& between, std::int64_t chunk,
+                              const sparse::Workers& workers, const Trained& result) {
   const PointGeometry& there = *between.geometry;
-  const std::vector<Coefficient>& coefficients = result.problem.coefficients();
   const std::vector<double> zero(result.coefficients.size(), 0.0);
   const PointwiseRows rows =
       pointwise_rows(result.problem, between.terms, there,
                      other_jets(there.points_count() * there.jet_numbers(), workers.each), zero,
                      true, true, chunk, workers);
-  for (std::size_t number = 0; number < between.terms.size(); ++number) {
-    const Segment& segment = there.segments[number];
-    const std::int64_t count = segment.points * segment.equations;
-    const auto is_zero = [&](const std::vector<double>& values, std::int64_t first) {
-      return std::all_of(values.begin() + first, values.begin() + first + count,
+  std::vector<Reading> all;
+  for (const Segment& segment : there.segments) {
+    const auto is_zero = [&](const std::vector<double>& values, std::int64_t column) {
+      const auto first = values.begin() + column * there.rows + segment.first_row;
+      return std::all_of(first, first + segment.points * segment.equations,
                          [](double value) { return value == 0.0; });
     };
-    if (!is_zero(rows.residual, segment.first_row)) {
-      continue;
+    Reading reading{.holds_with_zeros = is_zero(rows.residual, 0)};
+    for (const Coefficient& one : result.problem.coefficients()) {
+      bool reads = false;
+      for (std::size_t k = 0; k < one.start.size(); ++k) {
+        reads = reads || !is_zero(rows.by_coefficients, one.first + static_cast<std::int64_t>(k));
+      }
+      reading.reads.push_back(reads ? 1 : 0);
     }
-    std::vector<std::size_t> read;
-    bool is_empty = true;
+    all.push_back(std::move(reading));
+  }
+  return all;
+}
+
+/// Equations that hold whatever u is when their coefficients are 0, and whose coefficients all are,
+/// as far as their deviations say: a u'' + b u = 0 says nothing of a and b, and 0 fits best. The
+/// scales of coefficients that nothing else reads become what they are now. `between`: has points.
+void forget_starts_of_empty_equations(const HeldOutPoints& between, std::int64_t chunk,
+                                      const sparse::Workers& workers, std::vector<Scale>& scales,
+                                      Trained& result) {
+  const Timer timer(result.times.held_out);
+  const std::vector<Coefficient>& coefficients = result.problem.coefficients();
+  const std::vector<Reading> all = readings(between, chunk, workers, result);
+  const auto is_empty = [&](const Reading& reading) {
+    bool reads_none_that_differs = true;
     for (std::size_t k = 0; k < coefficients.size(); ++k) {
-      const Coefficient& one = coefficients[k];
-      for (std::int64_t at = one.first;
-           at < one.first + static_cast<std::int64_t>(one.start.size()); ++at) {
-        if (!is_zero(rows.by_coefficients, at * there.rows + segment.first_row)) {
-          read.push_back(k);
-          is_empty = is_empty && !differs_from_zero(one, result);
-          break;
-        }
+      reads_none_that_differs =
+          reads_none_that_differs &&
+          !(reading.reads[k] != 0 && differs_from_zero(coefficients[k], result));
+    }
+    return reading.holds_with_zeros && reads_none_that_differs;
+  };
+  for (std::size_t number = 0; number < all.size(); ++number) {
+    bool is_said = false;
+    for (std::size_t k = 0; k < coefficients.size() && is_empty(all[number]); ++k) {
+      const bool is_read_elsewhere = std::any_of(all.begin(), all.end(), [&](const Reading& one) {
+        return one.reads[k] != 0 && !is_empty(one);
+      });
+      if (all[number].reads[k] != 0 && !is_read_elsewhere) {
+        scales[k].start = 0.0;
+        is_said = true;
       }
     }
-    if (!is_empty || read.empty()) {
-      continue;
+    if (is_said) {
+      result.warnings.push_back(fmt::format(
+          "term '{}' holds for every u where its coefficients are 0, and as far as their standard "
+          "deviations say they are: fix one of them, or add a term that says how large they are",
+          between.terms[number].name));
     }
-    for (const std::size_t k : read) {
-      scales[k].start = 0.0;
-    }
-    result.warnings.push_back(fmt::format(
-        "term '{}' holds for every u where its coefficients are 0, and within their standard "
-        "deviations they are: fix one of them, or add a term that says how large they are",
-        between.terms[number].name));
   }
 }
 
@@ -147,9 +171,17 @@ void check_coefficients(const HeldOutPoints& between, std::int64_t chunk,
                         const sparse::Workers& workers, Trained& result) {
   std::vector<Scale> scales = scales_of(result);
   if (!result.coefficient_deviations.empty()) {
-    const bool is_by_start = std::any_of(
-        scales.begin(), scales.end(), [](const Scale& scale) { return scale.now < scale.start; });
-    if (is_by_start && between.geometry != nullptr) {
+    const std::vector<Coefficient>& coefficients = result.problem.coefficients();
+    const std::vector<Term>& terms = result.problem.terms();
+    bool is_by_start = false;
+    for (std::size_t k = 0; k < scales.size(); ++k) {
+      is_by_start = is_by_start || (scales[k].now < scales[k].start &&
+                                    !differs_from_zero(coefficients[k], result));
+    }
+    // What is known of coefficients alone may be that they are 0.
+    const bool has_knowledge =
+        std::any_of(terms.begin(), terms.end(), [](const Term& term) { return term.order < 0; });
+    if (is_by_start && !has_knowledge && between.geometry != nullptr) {
       forget_starts_of_empty_equations(between, chunk, workers, scales, result);
     }
     count_determined(scales, result);

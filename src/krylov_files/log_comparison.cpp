@@ -215,7 +215,7 @@ std::string conclusion(const Log& a, const Log& b, const LogComparison& comparis
         "one of rounding.",
         comparison.same_verdict ? "are the same" : "differ");
   }
-  if (comparison.same_verdict && !comparison.difference) {
+  if (comparison.same_verdict && !comparison.difference && comparison.records > 0) {
     return "The verdicts are the same, and so are all records that both logs have.";
   }
   if (comparison.same_verdict) {
@@ -379,10 +379,10 @@ std::vector<std::string> sentences(const Log& a, const Log& b, const LogComparis
                               comparison.first, comparison.last, comparison.records));
   }
   if (comparison.missing > 0) {
-    all.push_back(fmt::format(
-        "{} between them {} missing in one of the logs.",
-        comparison.missing == 1 ? "1 iteration" : fmt::format("{} iterations", comparison.missing),
-        comparison.missing == 1 ? "is" : "are"));
+    all.push_back(comparison.missing == 1
+                      ? "1 iteration that one log has is missing in the other."
+                      : fmt::format("{} iterations that one log has are missing in the other.",
+                                    comparison.missing));
   }
   if (comparison.divergence) {
     all.push_back(

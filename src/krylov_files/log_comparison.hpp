@@ -37,7 +37,7 @@ struct LogComparison {
   std::int64_t first = 0;    ///< iterations that both logs have, of the last attempt compared
   std::int64_t last = 0;     ///< likewise
   std::int64_t records = 0;  ///< compared; of one log
-  std::int64_t missing = 0;  ///< iterations between first and last that one of them lacks
+  std::int64_t missing = 0;  ///< iterations that one lacks, among those that both cover
   std::optional<Difference> difference;
   std::optional<Divergence> divergence;
   bool same_bits = false;     ///< of all records, and of both verdicts' numbers

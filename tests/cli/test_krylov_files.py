@@ -75,8 +75,10 @@ def test_iteration_that_one_log_lacks_is_told(command, sparse):
     lines = (sparse / "a").read_text().splitlines(keepends=True)
     (sparse / "b").write_text("".join(lines[:5] + lines[6:]))
     for order in (("a", "b"), ("b", "a")):
-        text = compare(command, *order)["message"]
-        assert "1 iteration between them is missing in one of the logs." in text
+        report = compare(command, *order)
+        text = report["message"]
+        assert report["missing"] == 1
+        assert "1 iteration that one log has is missing in the other." in text
         assert "so are all records that both logs have" in text and "rounding" not in text
 
 

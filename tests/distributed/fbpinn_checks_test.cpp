@@ -233,6 +233,23 @@ TEST(FbpinnDetermined, CoefficientsOfAnEquationThatHoldsWhereTheyAreZero_AreNot)
   EXPECT_THAT(held.warnings, Not(Contains(HasSubstr("holds for every u"))));
 }
 
+TEST(FbpinnDetermined, CoefficientThatATermSaysIsZero_Is) {
+  Mesh mesh = some_devices();
+  Problem problem(Boxes::regular({{0.0, 6.0}}, {4}, 2.9), {.hidden = {12}});
+  const ScalarCoefficient a = problem.add_coefficient("a", 1.0);
+  const std::vector<double> points = grid({{0.0, 6.0}}, {80});
+  problem.add("equation", points, [=](Coordinates, const auto& u, const auto& c) {
+    return u(0, 0) + u() + c(a) * u(0);
+  });
+  problem.add("begin", {0.0}, [](Coordinates, const auto& u) { return u() - 1.0; });
+  problem.add("slope", {0.0}, [](Coordinates, const auto& u) { return u(0) * 1.0; });
+  problem.add("known", points, [=](Coordinates, const auto&, const auto& c) { return c(a); });
+  const Trained trained = least_squares(mesh, problem);
+  EXPECT_NEAR(trained.coefficient("a")[0], 0.0, 1e-6);
+  EXPECT_EQ(trained.coefficients_determined, 1);
+  EXPECT_THAT(trained.warnings, Not(Contains(HasSubstr("holds for every u"))));
+}
+
 TEST(FbpinnDetermined, CoefficientsThatAlwaysComeTogether_AreNot) {
   Mesh mesh = Mesh::serial();
   Problem problem(Boxes::regular(unit_line, {2}, 2.9), {.hidden = {8}});

@@ -242,6 +242,25 @@ TEST(FbpinnLevenbergMarquardt, GradientBesideAHeavyCondition_IsNotSmall) {
   EXPECT_GT(trained.descent.gradient, 0.1);
 }
 
+// Squares of products of rows and columns are below the range.
+TEST(FbpinnLevenbergMarquardt, GradientOfSmallEquations_IsThatOfLargeOnes) {
+  Mesh mesh = Mesh::host(2);
+  const auto gradient_in = [&](double unit) {
+    Problem problem(Boxes::regular({{0, 1}}, {2}, 2.9), {.hidden = {4}});
+    problem.add("interior", grid({{0, 1}}, {30}), [=](Coordinates x, const auto& u) {
+      return unit * (u(0, 0) + u() * u() * u() - 5 * std::sin(7 * x[0]));
+    });
+    problem.add("ends", {0.0, 1.0},
+                [=](Coordinates x, const auto& u) { return unit * (u() - 1 + x[0]); });
+    return levenberg_marquardt(mesh, problem, {.max_steps = 1}).descent.gradient;
+  };
+  const double gradient = gradient_in(1.0);
+  EXPECT_GT(gradient, 0.0);
+  for (const int exponent : {-275, 255}) {
+    EXPECT_GT(gradient_in(std::ldexp(1.0, exponent)), 1e-3 * gradient) << exponent;
+  }
+}
+
 TEST(FbpinnLevenbergMarquardt, Coefficients_AreTrainedToo) {
   Mesh mesh = Mesh::serial();
   Problem problem(Boxes::regular({{0, 1}}, {2}, 2.9), {.hidden = {4}});

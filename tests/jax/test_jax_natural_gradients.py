@@ -561,9 +561,7 @@ def test_numbers_that_are_none_inside_of_jit_are_an_outcome(solver, shift, scale
 
     @jax.jit
     def solve(shift, scale):
-        return natural.solve(
-            o, f, shift, scale=scale, side=side, solver=solver, full_output=True
-        )
+        return natural.solve(o, f, shift, scale=scale, side=side, solver=solver, full_output=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the larger side

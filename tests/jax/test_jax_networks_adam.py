@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from systems import more
 
 import shardsolve.fbpinn as fb
 from shardsolve.fbpinn._block import initial_key, parts_of_loss
@@ -302,6 +303,61 @@ def test_balanced_terms_get_gradients_of_about_one_length():
     assert last[1] < 0.2 * last[0]
 
 
+@pytest.mark.parametrize("points", ["random", more("latin")])
+def test_points_on_opposite_sides_stay_there(points: str):
+    """They were drawn from the halves of the domain, and u was 0."""
+    sides = [(x, y) for x in (0.0, 1.0) for y in np.linspace(0, 1, 5)]
+    problem = fb.Problem(
+        fb.Boxes([(0, 1), (0, 1)], (2, 2)),
+        axes="x y",
+        net=fb.Mlp([4]),
+        terms=[
+            fb.Interior(lambda x, u: u.xx + 1, points=(6, 6)),
+            fb.Boundary(lambda x, u: u.v, points=sides),
+        ],
+    )
+    lines = np.unique(np.asarray(drawn_points(problem, points))[36:, 0])
+    assert lines.tolist() == [0.0, 1.0]
+    hole = fb.Problem(
+        fb.Boxes((0, 1), 2),
+        axes="x",
+        terms=[
+            fb.Interior(
+                lambda x, u: u.x,
+                points=np.r_[np.linspace(0, 0.3, 31), np.linspace(0.7, 1, 31)][:, None],
+            )
+        ],
+    )
+    found = np.asarray(drawn_points(hole, points))
+    assert not ((found > 0.31) & (found < 0.69)).any()
+
+
+def drawn_points(problem: fb.Problem, kind: str) -> jax.Array:
+    return drawn(cells_of(problem), kind, jax.random.key(1), np.float64)
+
+
+def test_callbacks_end_a_training_by_numpys_true_as_well():
+    run = spring().train(replace(ADAM, block=5), callbacks=lambda progress: np.True_)
+    assert run.outcome.steps == 5 and run.outcome.ended == "callback"
+
+
+def test_networks_of_a_problem_like_this_one_begin_it():
+    def problem(units: int) -> fb.Problem:
+        return fb.Problem(
+            fb.Boxes([(0, 2)], (5,)),
+            axes="t",
+            net=fb.Mlp([units]),
+            constrain=lambda x, u: 1 + x.t**2 * u,
+            terms=[fb.Interior(lambda x, u: u.tt + u.v, points=40)],
+        )
+
+    begin = by_adam()
+    run = problem(6).train(fb.Adam(steps=1, rate=1e-12), start=begin)
+    np.testing.assert_allclose(run.evaluate([0.5, 1.5]), begin.evaluate([0.5, 1.5]), rtol=1e-9)
+    with pytest.raises(ValueError, match=r"as many boxes, fields, units and coefficients"):
+        problem(3).train(fb.Adam(steps=1), start=begin)
+
+
 def test_lbfgs_goes_on_from_adam_and_ends_where_nothing_is_smaller():
     begin = by_adam()
     run = spring().train(fb.LBFGS(steps=150), start=begin)
@@ -318,8 +374,16 @@ def test_lbfgs_goes_on_from_adam_and_ends_where_nothing_is_smaller():
     assert ended.ended == "optimiser" and ended.steps < 20_000 and ended.loss < 1e-12
 
 
-@pytest.mark.parametrize("unit", [2.0**27, 2.0**-33])
-def test_lbfgs_takes_the_same_steps_in_other_units(unit: float):
+@pytest.mark.parametrize(
+    ("dtype", "unit"),
+    [
+        ("float64", 2.0**27),
+        more("float64", 2.0**-260),
+        ("float32", 2.0**-33),
+        more("float32", 2.0**30),
+    ],
+)
+def test_lbfgs_takes_the_same_steps_in_other_units(dtype: str, unit: float):
     def losses(unit: float) -> np.ndarray:
         problem = fb.Problem(
             fb.Boxes((0, 1), 3),
@@ -330,7 +394,7 @@ def test_lbfgs_takes_the_same_steps_in_other_units(unit: float):
                 fb.Boundary(lambda x, u: unit * (u.v - 1), where="t = 0"),
             ],
         )
-        return np.array(problem.train(fb.LBFGS(steps=20)).outcome.losses)
+        return np.array(problem.train(fb.LBFGS(steps=20, dtype=dtype)).outcome.losses)
 
     plain = losses(1.0)
     assert plain[-1] < 0.5 * plain[0]

@@ -273,6 +273,52 @@ def test_windows_begin_where_they_begin(begin, length):
     assert np.abs(values - 1).max() < 1e-3
 
 
+def test_windows_refuse_what_would_hold_again_at_the_beginning_of_each():
+    problem = fb.Problem(
+        fb.Boxes((0, 1), 2),
+        axes="t",
+        terms=[
+            fb.Interior(lambda x, u: u.tt + 4 * u.v, points=20),
+            fb.Data([0.0], [1.0], lambda x, u: u.v),
+            fb.Boundary(lambda x, u: u.t, where="t = 0"),
+        ],
+    )
+    with pytest.raises(ValueError, match=r"terms\[2\], Boundary says something of t = 0 alone"):
+        fb.in_windows(problem, 2)
+
+
+def test_arrays_of_functions_that_are_compiled_tell_problems_apart(tmp_path):
+    def problem(last: float) -> fb.Problem:
+        heights = jnp.linspace(1, last, 10)
+        source = jax.jit(lambda t: jnp.interp(t, jnp.linspace(0, 1, 10), heights))
+        return fb.Problem(
+            fb.Boxes((0, 1), 2),
+            axes="t",
+            net=fb.Mlp([4]),
+            constrain=lambda x, u: source(x.t) + x.t * u,
+            terms=[fb.Interior(lambda x, u: u.t + u.v, points=20)],
+        )
+
+    problem(2.0).train().save(tmp_path / "run")
+    fb.load(tmp_path / "run", problem(2.0))
+    with pytest.raises(ValueError, match="constrain differ"):
+        fb.load(tmp_path / "run", problem(5.0))
+
+
+def test_networks_of_ones_own_are_compared(tmp_path):
+    def problem(wave) -> fb.Problem:
+        net = fb.Net(lambda w, x: wave(w @ x), lambda key: jax.random.normal(key, (4, 1)))
+        terms = [fb.Interior(lambda x, u: u.t + u.v - 1, points=20)]
+        return fb.Problem(
+            fb.Boxes((0, 1), 2), axes="t", net=net, constrain=lambda x, u: x.t * u, terms=terms
+        )
+
+    problem(jnp.sin).train().save(tmp_path / "run")
+    fb.load(tmp_path / "run", problem(jnp.sin))
+    with pytest.raises(ValueError, match="net: function"):
+        fb.load(tmp_path / "run", problem(jnp.cos))
+
+
 def test_windows_need_a_beginning():
     terms = [
         fb.Interior(lambda x, u: u.t - 1, points=20),

@@ -63,6 +63,16 @@ def test_the_same_network_as_the_built_in_one_gives_the_same_solution():
     assert own.error(solution) == pytest.approx(theirs.error(solution), rel=1e-3)
 
 
+def test_terms_without_a_point_in_some_boxes_are_no_trouble():
+    net = fb.Net(lambda w, x: jnp.sin(w @ x), lambda key: jax.random.normal(key, (6, 1)))
+    terms = [
+        fb.Interior(lambda x, u: u.t + u.v, points=40),
+        fb.Boundary(lambda x, u: u.v - 1, where="t = 0", weight=10),
+    ]
+    run = fb.Problem(fb.Boxes((0, 1), 3), axes="t", net=net, terms=terms).train()
+    assert np.abs(run.evaluate([0.5]) - np.exp(-0.5)) < 1e-4
+
+
 def test_fourier_features_solve_an_equation():
     run = poisson(fb.Net(fourier, frequencies)).train()
     assert run.outcome.ok and run.outcome.is_linear

@@ -66,6 +66,8 @@ class OwnUnits:
 
         def called(function: Callable[..., Any]) -> Callable[..., int]:
             def call(derivatives: int, orders, box: int, numbers, count: int, points, *rest) -> int:
+                if count == 0:  # of a term that has no point in the box
+                    return 1
                 try:
                     wanted = np.ctypeslib.as_array(orders, (derivatives, dimensions))
                     key = tuple(tuple(map(int, order)) for order in wanted)

@@ -58,24 +58,30 @@ def _lattice(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, ...
     grid = np.stack([one.ravel() for one in np.meshgrid(*along, indexing="ij")], 1)
     if not np.array_equal(grid, points):
         return None
-    edges = [_edges(axis) for axis in along]
     low, high = (
         np.stack([one.ravel() for one in np.meshgrid(*ends, indexing="ij")], 1)
-        for ends in ([e[:-1] for e in edges], [e[1:] for e in edges])
+        for ends in zip(*map(_cells_along, along), strict=True)
     )
     return low, high, shape
 
 
-def _edges(coordinates: np.ndarray) -> np.ndarray:
-    """Of cells with a coordinate each: as long as each other, if the distances are."""
+def _cells_along(coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where a cell of each coordinate begins and ends: as long as each other, if the steps are.
+
+    Two coordinates alone are opposite sides of the domain, with nothing of the term between: they
+    stay. Nor does a cell reach into a hole, which is a step of three times the one before it.
+    """
     n = len(coordinates)
-    if n == 1:
-        return np.repeat(coordinates, 2)
+    if n <= 2:
+        return coordinates, coordinates
     steps = np.diff(coordinates)
     if np.ptp(steps) < 1e-6 * steps.max():
-        return np.linspace(coordinates[0], coordinates[-1], n + 1)
-    middles = (coordinates[1:] + coordinates[:-1]) / 2
-    return np.concatenate([coordinates[:1], middles, coordinates[-1:]])
+        edges = np.linspace(coordinates[0], coordinates[-1], n + 1)
+        return edges[:-1], edges[1:]
+    before, after = np.append(0, steps), np.append(steps, 0)
+    back = np.where((before > 3 * after) & (after > 0), after, before) / 2
+    ahead = np.where((after > 3 * before) & (before > 0), before, after) / 2
+    return coordinates - back, coordinates + ahead
 
 
 def _are_covered(boxes: Boxes, low: np.ndarray, high: np.ndarray) -> bool:

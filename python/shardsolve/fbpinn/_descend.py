@@ -29,7 +29,7 @@ from shardsolve.fbpinn._moving import MovingSetup
 from shardsolve.fbpinn._optimisers import method_of
 from shardsolve.fbpinn._options import PlacementCosts
 from shardsolve.fbpinn._portable import Portable
-from shardsolve.fbpinn._progress import Progress
+from shardsolve.fbpinn._progress import Progress, is_true
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._signals import Signals
 from shardsolve.fbpinn._summary import Course, summary
@@ -368,7 +368,7 @@ def _asked(
         saves.seconds = 0.0
     wants, signals.wants_checkpoint = signals.wants_checkpoint, False
     mine = _Asked(
-        any(answer is True for answer in answers),
+        any(map(is_true, answers)),
         signals.interrupted,
         signals.terminated,
         wants or (saves is not None and saves.is_due(progress.step)),

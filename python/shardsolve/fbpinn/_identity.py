@@ -33,6 +33,10 @@ def description(problem: Equations) -> dict[str, str]:
         "number of terms": str(len(problem.prepared)),
     }
     point = jax.ShapeDtypeStruct((boxes.dimensions,), np.float64)
+    if not isinstance(problem.net, Mlp):
+        found["net: function"] = _program(
+            problem.net.features, _parameters_of_a_box(problem), point
+        )
     if problem.constrain is not None:
         values = [jax.ShapeDtypeStruct((), np.float64)] * len(problem.fields)
         found["constrain"] = _program(problem._constrain, point, values)
@@ -52,6 +56,11 @@ def _net(problem: Equations) -> str:
     start = problem.net.parameters(problem.boxes.count, problem.seed)
     shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(start)]
     return f"Net with parameters {', '.join(shapes)}"
+
+
+def _parameters_of_a_box(problem: Equations) -> Any:
+    start = problem.net.parameters(problem.boxes.count, problem.seed)
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start)
 
 
 def _residual(problem: Equations, name: str, term: Any) -> str:
@@ -76,7 +85,18 @@ def _program(function: Callable[..., Any], *arguments: Any) -> str:
     with on_cpu():
         traced = jax.make_jaxpr(function)(*arguments)
     text = re.sub(r" at 0x[0-9a-f]+", "", str(traced.jaxpr))
-    return _hash(text.encode(), *traced.consts)
+    return _hash(text.encode(), *_constants(traced))
+
+
+def _constants(traced: Any) -> list[Any]:
+    """Of a traced function, and of those that are compiled in it."""
+    found = list(getattr(traced, "consts", ()))
+    for equation in getattr(traced, "jaxpr", traced).eqns:
+        for value in equation.params.values():
+            for one in value if isinstance(value, list | tuple) else (value,):
+                if hasattr(one, "eqns") or hasattr(one, "jaxpr"):
+                    found += _constants(one)
+    return found
 
 
 def _hash(*parts: Any) -> str:

@@ -58,10 +58,13 @@ def in_windows(
     """Solves a problem of one window of time for many windows; nothing is compiled twice.
 
     Boxes, points and networks are moved from window to window, as they are in the problem, which is
-    that of the first. What it begins with must be `Data` at the beginning of the window, such as
-    `Data([[0.0]], [[1.0, 2.0]], lambda x, u: (u.p.v, u.q.v), weight=100)`: their values in each
-    further window are what the window before has at its end. Errors of a window are those of all
-    that follow, as they are of any method that goes through time.
+    that of the first: its equations and conditions hold in each, and data at later times keep their
+    values. What it begins with must be `Data`
+    at the beginning of the window, such as
+    `Data([[0.0]], [[1.0, 2.0]], lambda x, u: (u.p.v, u.q.v), weight=100)`, all of it, the speed of
+    what swings too: their values in each further window are what the window before has at its end.
+    Errors of a window are those of all that follow, as they are of any method that goes through
+    time.
 
     Args:
         problem: Of the first window, without unknown coefficients. `constrain` must not hold the
@@ -72,7 +75,8 @@ def in_windows(
             run; by default `problem.train()`, by least squares.
 
     Raises:
-        ValueError: If no term is `Data` at the beginning.
+        ValueError: If no term is `Data` at the beginning, or one that is none is there alone: each
+            window would have it again.
     """
     if not isinstance(problem, Equations):
         raise TypeError(f"problem={described(problem)} given: a Problem is accepted")
@@ -89,18 +93,26 @@ def in_windows(
             "any is accepted"
         )
     low, high = map(float, problem.boxes.domain[along])
-    begins = [
-        number
-        for number, (term, given) in enumerate(
-            zip(problem.prepared, problem._given["terms"], strict=True)
-        )
-        if isinstance(given, Data)
-        and np.all(np.abs(term.points[:, along] - low) <= 1e-9 * (high - low))
-    ]
+    begins, alone = [], ""
+    for number, (term, given) in enumerate(
+        zip(problem.prepared, problem._given["terms"], strict=True)
+    ):
+        first, last = term.points[:, along].min(), term.points[:, along].max()
+        at_beginning = max(first - low, last - low) <= 1e-9 * (high - low)
+        if at_beginning and isinstance(given, Data):
+            begins.append(number)
+        elif at_beginning:
+            alone = term.name
     if not begins:
         raise ValueError(
             f"no term is Data at {axis} = {low:g}, where the window begins: say there what it "
             "begins with, as further windows get their values there from the one before"
+        )
+    if alone:
+        raise ValueError(
+            f"{alone} says something of {axis} = {low:g} alone, where the window begins, and would "
+            "say it again where each further one does: give it as Data, whose values there are "
+            "those of the window before"
         )
     runs: list[Run] = []
     for number in range(count):

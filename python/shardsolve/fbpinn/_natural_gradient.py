@@ -25,7 +25,7 @@ from shardsolve.fbpinn._options import LeastSquares, PlacementCosts
 from shardsolve.fbpinn._outcome import TermLoss
 from shardsolve.fbpinn._parameters import Parameters
 from shardsolve.fbpinn._pointwise import Pointwise
-from shardsolve.fbpinn._progress import Progress
+from shardsolve.fbpinn._progress import Progress, is_true
 from shardsolve.fbpinn._run import Networks, Run
 from shardsolve.fbpinn._summary import terms_far_above
 from shardsolve.fbpinn._train import TrainingWarning, train_on
@@ -183,7 +183,7 @@ def train_by_natural_gradients(
             if called and (reason or number == how.steps or number % how.block == 0):
                 progress = training.progress()
                 answers = [callback(progress) for callback in called]
-                reason = reason or ("callback" if any(one is True for one in answers) else "")
+                reason = reason or ("callback" if any(map(is_true, answers)) else "")
             if reason:
                 ended = reason
                 break
@@ -329,7 +329,7 @@ class _Training:
                 f"Ctrl-C ended it after {len(self.lengths)} of {self.how.steps} steps; what was "
                 "learned is kept"
             )
-        elif not loss < losses[0]:
+        elif not any(self.lengths) or not loss < losses[0]:
             status = Status.NOT_CONVERGED
             words.append(
                 f"the loss is {loss:.3e} as at the beginning: no length of a step made it smaller; "

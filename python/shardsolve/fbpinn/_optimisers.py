@@ -121,6 +121,7 @@ class _Lbfgs:
             "direction": zeros,
             "base": parameters,
             "value": jnp.asarray(jnp.inf, kind),
+            "unit": jnp.ones((), kind),  # of values and slopes that are kept: a power of two
             "length": jnp.ones((), kind),
             "least": jnp.zeros((), kind),  # below it a length is given up
             "changes": many,
@@ -132,6 +133,11 @@ class _Lbfgs:
         self, number: jax.Array, rate: jax.Array, parameters: Any, state: Any, evaluate: Evaluate
     ) -> Step:
         value, parts, slope = evaluate(parameters)
+        # About 1 at first: squares of slopes are in range whatever the units of the equations.
+        size = jnp.where(jnp.isfinite(value) & (value > 0), value, 1)
+        unit = jnp.where(jnp.isfinite(state["value"]), state["unit"], _power_of(size))
+        state = state | {"unit": unit}
+        value, slope = value / unit, jax.tree.map(lambda g: g / unit, slope)
         down = _dot(state["slope"], state["direction"])
         is_good = value <= state["value"] + 1e-4 * state["length"] * down
         is_good |= ~jnp.isfinite(state["value"])
@@ -160,12 +166,14 @@ class _Lbfgs:
         is_stuck = (state["length"] < state["least"]) | (_norm(state["slope"]) == 0)
         done = is_flat | is_stuck
         ended = jax.tree.map(lambda b, t: jnp.where(done, b, t), state["base"], trial)
-        return Step(ended, state, state["value"], parts, done)
+        return Step(ended, state, state["value"] * unit, parts, done)
 
     @staticmethod
     def _first_length(value: jax.Array, slope: Any) -> jax.Array:
-        """Down the slope: to where a parabola with this value and slope is 0, and at most 1 far. So
-        equations in other units take the same steps."""
+        """Down the slope: to where a parabola with this value and slope is 0, and at most 1 far.
+
+        So equations in other units take the same steps.
+        """
         norm = jnp.maximum(_norm(slope), jnp.finfo(value.dtype).tiny)
         return jnp.minimum(1, 2 * value / norm) / norm
 
@@ -212,6 +220,11 @@ def _pushed(
 def _dot(one: Any, other: Any) -> jax.Array:
     products = jax.tree.map(lambda a, b: (a * b).sum(), one, other)
     return functools.reduce(jnp.add, jax.tree.leaves(products))
+
+
+def _power_of(size: jax.Array) -> jax.Array:
+    """The power of two above `size`."""
+    return jnp.ldexp(jnp.ones((), size.dtype), jnp.frexp(size)[1])
 
 
 def _norm(one: Any) -> jax.Array:

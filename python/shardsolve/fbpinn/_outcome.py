@@ -119,7 +119,8 @@ class Outcome:
         ranks: Columns that were kept of each box, in the last solve.
         coefficients_determined: Of the numbers of unknown coefficients, those that equations and
             data determine: whose standard deviation is less than half of the largest number of the
-            same coefficient, now or at the start.
+            same coefficient, now or at the start; the start does not count where the equations hold
+            with coefficients that are 0, and these may be.
         coefficient_deviations: Standard deviations of these numbers, as if what is left of the
             residual were noise; inf of a number of which nothing is known, or only together with
             others. Empty where there was no factor. By name: `Run.coefficient_deviations`.

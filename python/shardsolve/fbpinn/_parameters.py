@@ -81,12 +81,12 @@ class Layout:
             raise TypeError(
                 f"start is {type(start).__name__}: what training returned is accepted, or Networks"
             )
-        if start is not None and start.problem.form is not problem.form:
-            raise ValueError("start is of another problem: networks of this one are accepted")
         hidden: Any = self.placed.net_parameters
+        shape = (problem.boxes.count, len(problem.fields), problem.units + 1)
+        if start is not None and start.problem.form is not problem.form:
+            self._require_alike(start, hidden, shape)
         if start is None:
             flat = self.placed.hidden
-            shape = (problem.boxes.count, len(problem.fields), problem.units + 1)
             wide = 1 / np.sqrt(problem.units)
             last = np.random.default_rng(problem.seed).uniform(-wide, wide, shape)
             numbers = problem.unknown.start
@@ -104,6 +104,26 @@ class Layout:
                 for name, at in problem.unknown.places.items()
             },
         )
+
+    def _require_alike(self, start: Networks, hidden: Any, shape: tuple[int, ...]) -> None:
+        """Throws unless networks of another problem have numbers like those of this one."""
+
+        def shapes(*trees: Any) -> Any:
+            return jax.tree.map(np.shape, trees)
+
+        flat, last = start.weights()
+        if isinstance(self.problem.net, Mlp):
+            found, wanted = shapes(flat, last), shapes(self.placed.hidden, np.empty(shape))
+        else:
+            found = shapes(start.net_parameters(), last)
+            wanted = shapes(hidden, np.empty(shape))
+        numbers = np.shape(start.coefficient_numbers), np.shape(self.problem.unknown.start)
+        if (found, numbers[0]) != (wanted, numbers[1]):
+            raise ValueError(
+                f"start has weights of shapes {found} and {numbers[0]} numbers of coefficients; "
+                f"{wanted} and {numbers[1]} are accepted: as many boxes, fields, units and "
+                "coefficients as here"
+            )
 
     def spread(self, parameters: Parameters) -> Parameters:
         """From the order of the boxes to the devices."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
 
 from shardsolve._records import Status
 from shardsolve.fbpinn._measured import json_of
@@ -12,6 +15,14 @@ from shardsolve.fbpinn._outcome import TermLoss
 
 if TYPE_CHECKING:
     from shardsolve.fbpinn._run import Networks
+
+
+def is_true(answer: Any) -> bool:
+    """Whether a callback has said True, in Python's, NumPy's or JAX's words."""
+    is_array = isinstance(answer, np.generic | np.ndarray | jax.Array)
+    if is_array and answer.dtype == bool and answer.size == 1:
+        return bool(answer)
+    return answer is True
 
 
 @dataclass(frozen=True)

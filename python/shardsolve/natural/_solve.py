@@ -391,12 +391,13 @@ def _solve(
         lambda: _look(*lax.stop_gradient((o, f, momentum)), cut),
     )
     verdict = jnp.where(of != 0, verdict, _in_range(info.verdict, (o, f, shift, scale), scaled, x))
-    least = 0 if plan.solver == "smooth_pinv" else jnp.finfo(shift.dtype).tiny
-    for number, is_one in zip(
-        _NO_SUCH_NUMBER, (jnp.isfinite(shift) & (shift >= least), jnp.isfinite(scale) & (scale > 0))
-    ):
-        verdict = jnp.where(is_one, verdict, jnp.array([Status.INVALID_ARGUMENT, -1, -1, -1, 0]))
-        of = jnp.where(is_one, of, number)
+    nothing = jnp.array([Status.INVALID_ARGUMENT, -1, -1, -1, 0], jnp.int32)
+    tiny = jnp.finfo(shift.dtype).tiny
+    limits = (shift, 0 if plan.solver == "smooth_pinv" else tiny), (scale, tiny)
+    for about, (given, least) in zip(_NO_SUCH_NUMBER, limits, strict=True):
+        is_one = jnp.isfinite(given) & (given >= least)
+        verdict = jnp.where(is_one, verdict, nothing)
+        of = jnp.where(is_one, of, about)
     failed = verdict[0] != Status.OK
     info = dataclasses.replace(info, verdict=verdict, of=of)
     return jnp.where(failed, jnp.nan, x), info

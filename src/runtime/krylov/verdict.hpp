@@ -3,8 +3,8 @@
 /// A step takes the sums of one reduction and says by `actions`, `skip_...` and `coefficient` what
 /// the kernels before the next one do. "Converged" is said of a recomputed residual only; a
 /// breakdown ends a solve after three restarts without gain only; a NaN or an infinity ends it with
-/// the name of what made it. Whatever happened, x ends as the best iterate kept, and no worse than
-/// 0.
+/// the name of what made it. Whatever happened, x ends as the best iterate kept, or as
+/// 0 if that is nearer.
 #pragma once
 
 #include "runtime/krylov/certainty.hpp"
@@ -366,6 +366,8 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
     // So was it of what was kept.
     if (gain * norm > state.norm_b && x_squared > 0.0) {
       state.ends_with_zero = 1;
+      state.least_squares_norm = 0.0;  // of another x
+      state.least_squares_are_sure = 0;
       plan_check(state, Check::last);
       return AfterCheck::nothing;
     }
