@@ -169,7 +169,7 @@ def _exponent(size: jax.Array) -> jax.Array:
 
 
 def times_power(a: jax.Array, exponent: jax.Array) -> jax.Array:
-    return a * jnp.ldexp(jnp.ones((), jnp.finfo(a.dtype).dtype), exponent)
+    return a * jnp.ldexp(jnp.ones((), jnp.finfo(a.dtype).dtype), exponent).astype(a.dtype)
 
 
 def _cut(a: jax.Array, bits: int) -> Arrays:

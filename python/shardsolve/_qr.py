@@ -361,7 +361,7 @@ def _change_of_factors(q: jax.Array, r: jax.Array, da: jax.Array, cut: Cut | Non
     inside = down_rows(q, quotient, cut)
     lower = jnp.tril(inside, -1)
     turn = lower - adjoint(lower)
-    turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside))
+    turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside).astype(r.dtype))
     dq = along_rows(q, turn - inside, cut) + quotient
     return dq, jnp.matmul(inside - turn, r, precision=lax.Precision.HIGHEST)
 
@@ -369,10 +369,10 @@ def _change_of_factors(q: jax.Array, r: jax.Array, da: jax.Array, cut: Cut | Non
 def _one_or_nan(r: jax.Array, size: int) -> jax.Array:
     """NaN if r, its columns at equal size, is singular to working precision, as least_squares."""
     r = lax.stop_gradient(r)
-    scaled = r / jnp.linalg.norm(r, axis=0)
+    scaled = r / jnp.linalg.norm(r, axis=0, keepdims=True).astype(r.dtype)
     inverse = solve_triangular(scaled, jnp.eye(len(r), dtype=r.dtype))
     rcond = 1 / (jnp.linalg.norm(scaled, 1) * jnp.linalg.norm(inverse, 1))
-    return jnp.where(rcond > jnp.finfo(r.dtype).eps * size, 1, jnp.nan).astype(rcond.dtype)
+    return jnp.where(rcond > jnp.finfo(r.dtype).eps * size, 1, jnp.nan).astype(r.dtype)
 
 
 def _no_tangent(a: jax.Array) -> np.ndarray:
@@ -415,7 +415,7 @@ def _solve_of(cut: Cut | None, which: _Which) -> Callable[..., _Found]:
         # a factor, which gradients meet, too
         is_full = found.rank == min(rows_in(a, cut), a.shape[1])
         known = jnp.where(is_full, 1, jnp.nan).astype(eps.dtype)
-        dx, dresiduals, dvalues = (known * one for one in change)
+        dx, dresiduals, dvalues = (known.astype(one.dtype) * one for one in change)
         return found, _Found(
             dx,
             dresiduals,
@@ -443,7 +443,7 @@ def _change_of_values(r: jax.Array, dr: jax.Array, found: _Found, which: _Which)
 
 def _damped(r: jax.Array, eps: jax.Array) -> jax.Array:
     """The triangle t with t^H t = r^H r + eps."""
-    root = jnp.sqrt(eps) * jnp.eye(len(r), dtype=r.dtype)
+    root = jnp.sqrt(eps).astype(r.dtype) * jnp.eye(len(r), dtype=r.dtype)
     return jnp.linalg.qr(jnp.concatenate([r, root]), mode="r")
 
 
@@ -463,7 +463,7 @@ def _damped_solve(
     scaled, shift = times_power(a, up), times_power(times_power(eps, up), up)
 
     def product(x: jax.Array) -> jax.Array:
-        return down_rows(scaled, along_rows(scaled, x, cut), cut) + shift * x
+        return down_rows(scaled, along_rows(scaled, x, cut), cut) + shift.astype(x.dtype) * x
 
     return lax.custom_linear_solve(
         product,
@@ -491,7 +491,8 @@ def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
         dr = jnp.zeros_like(r)
         up = _power_to_one(_damped(r, lax.stop_gradient(eps)))
         right = down_rows(da, times_power(residual, up), cut)
-        right += down_rows(a, times_power(moved, up), cut) - deps * times_power(x, up)
+        right += down_rows(a, times_power(moved, up), cut)
+        right -= deps.astype(x.dtype) * times_power(x, up)
         dx = times_power(_damped_solve(a, r, eps, right, up, cut), up)
     else:
         (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (a,), (da,))
@@ -525,7 +526,7 @@ def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
         solve = functools.partial(_damped_solve, ah, r, eps, up=0, cut=cut)
         y = solve(b)
         change = high(adjoint(da), y)
-        dx = change + high(adjoint(a), solve(moved - high(a, change) - deps * y))
+        dx = change + high(adjoint(a), solve(moved - high(a, change) - deps.astype(y.dtype) * y))
     else:
         (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (ah,), (dah,))
         if cut is not None and not cut.inside:
@@ -560,7 +561,7 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         inverse = jnp.where(s > rcond * s[0], 1 / s, 0)
         zero = jnp.finfo(s.dtype).eps * max(rows_in(a, cut), a.shape[1])
         cuts_more = jnp.any((s <= rcond * s[0]) & (s > zero * s[0]))
-        found = along_rows(q, (u * inverse.astype(s.dtype)) @ vh, cut)
+        found = along_rows(q, (u * inverse[None, :].astype(u.dtype)) @ vh, cut)
         up += jnp.where(lifts, lift(r.dtype), 0)
         return times_power(times_power(found, up // 2), up - up // 2), verdict, cuts_more
 
@@ -578,7 +579,7 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         change -= along_rows(ph, moved, cut)
         outside = jnp.eye(a.shape[1], dtype=a.dtype) - down_rows(a, ph, cut)  # 1 - P a, Hermitian
         change += along_rows(ph, down_rows(ph, along_rows(da, outside, cut), cut), cut)
-        change *= jnp.where(cuts_more, jnp.nan, 1).astype(ph.real.dtype)
+        change *= jnp.where(cuts_more, jnp.nan, 1).astype(ph.dtype)
         none = _no_tangent(verdict), _no_tangent(cuts_more)
         return (ph, verdict, cuts_more), (change, *none)
 

@@ -290,20 +290,23 @@ def _with_derivatives(
         # From here on of a matrix whose largest singular value is about 1: squares are in range.
         down = -jnp.frexp(lax.stop_gradient(s[0]))[1]
         s, moved, inner, turned = (times_power(one, down) for one in (s, moved, inner, turned))
-        quotients = _quotients(s)
+        quotients = _quotients(s).astype(v.dtype)
+        s = s.astype(v.dtype)
         of_u = quotients * (inner * s[None, :] + s[:, None] * turned)
         of_v = quotients * (s[:, None] * inner + turned * s[None, :])
         dv = _high(v, of_v)
         if jnp.iscomplexobj(v):
             # the largest component of each vector stays real; u gets the phase of v and its own
             at = jnp.argmax(jnp.abs(v), axis=0)[None, :]
-            size = jnp.real(jnp.take_along_axis(v, at, axis=0))[0]
-            phase = -1j * jnp.imag(jnp.take_along_axis(dv, at, axis=0))[0] / size
+            size = jnp.real(jnp.take_along_axis(v, at, axis=0)).astype(v.dtype)
+            moved_by = jnp.imag(jnp.take_along_axis(dv, at, axis=0)).astype(v.dtype)
+            phase = -1j * moved_by / size
             dv = dv + v * phase
-            of_u = of_u + jnp.diag(phase + 1j * jnp.imag(jnp.diagonal(inner)) / s)
+            own = jnp.imag(jnp.diagonal(inner)).astype(v.dtype)
+            of_u = of_u + jnp.diag(phase[0] + 1j * own / s)
         du = along_rows(u, of_u, cut)
         if rows_in(a, cut) > a.shape[1]:
-            du = du + (moved - along_rows(u, inner, cut)) / s
+            du = du + (moved - along_rows(u, inner, cut)) / s[None, :]
         return found, _Vectors(
             du, ds, dv, jnp.zeros_like(found.figures), _no_tangent(found.verdict)
         )
@@ -365,7 +368,7 @@ def _solve_sum(h: jax.Array, right: jax.Array) -> jax.Array:
     w, z = jnp.linalg.eigh(lax.stop_gradient(h), symmetrize_input=False)
 
     def solve(y: jax.Array) -> jax.Array:
-        parts = _high(adjoint(z), _high(y, z)) / (w[:, None] + w[None, :])
+        parts = _high(adjoint(z), _high(y, z)) / (w[:, None] + w[None, :]).astype(y.dtype)
         return _high(_high(z, parts), adjoint(z))
 
     return _linear_solve(lambda x: _high(h, x) + _high(x, h), right, solve)
@@ -374,7 +377,8 @@ def _solve_sum(h: jax.Array, right: jax.Array) -> jax.Array:
 def _inverse(h: jax.Array) -> jax.Array:
     w, z = jnp.linalg.eigh(lax.stop_gradient(h), symmetrize_input=False)
     one = jnp.eye(len(h), dtype=h.dtype)
-    return _linear_solve(lambda x: _high(h, x), one, lambda y: _high(z / w, _high(adjoint(z), y)))
+    over = z / w[None, :].astype(z.dtype)
+    return _linear_solve(lambda x: _high(h, x), one, lambda y: _high(over, _high(adjoint(z), y)))
 
 
 def _linear_solve(

@@ -391,11 +391,12 @@ def _solve(
         lambda: _look(*lax.stop_gradient((o, f, momentum)), cut),
     )
     verdict = jnp.where(of != 0, verdict, _in_range(info.verdict, (o, f, shift, scale), scaled, x))
+    no_such = jnp.array([Status.INVALID_ARGUMENT, -1, -1, -1, 0], jnp.int32)
     least = 0 if plan.solver == "smooth_pinv" else jnp.finfo(shift.dtype).tiny
     for number, is_one in zip(
         _NO_SUCH_NUMBER, (jnp.isfinite(shift) & (shift >= least), jnp.isfinite(scale) & (scale > 0))
     ):
-        verdict = jnp.where(is_one, verdict, jnp.array([Status.INVALID_ARGUMENT, -1, -1, -1, 0]))
+        verdict = jnp.where(is_one, verdict, no_such)
         of = jnp.where(is_one, of, number)
     failed = verdict[0] != Status.OK
     info = dataclasses.replace(info, verdict=verdict, of=of)
@@ -504,13 +505,14 @@ def _prepared(
 ) -> tuple[jax.Array, jax.Array]:
     """A and g of S = A^H A and F = A^H g: centred, scaled, with real rows if they are to be."""
     if plan.center:
-        o, f = o - jnp.mean(o, axis=0), f - jnp.mean(f)
+        o, f = o - jnp.mean(o, axis=0, keepdims=True), f - jnp.mean(f)
     root = jnp.sqrt(scale)
     # Two factors: neither is out of range.
     half = powers.a // 2
-    o = times_power(root, -half) * o * times_power(jnp.ones_like(root), half - powers.a)
+    first, second = times_power(root, -half), times_power(jnp.ones_like(root), half - powers.a)
+    o = first.astype(o.dtype) * o * second.astype(o.dtype)
     o = jnp.where(powers.a > _OF_ZERO // 2, o, 0)  # no power of two is as large as that
-    f = root * _times_power(f, -powers.g)
+    f = root.astype(f.dtype) * _times_power(f, -powers.g)
     if not plan.stacked:
         return o, f
     # Real and imaginary part of a sample are neighbours, so that they stay on its device.
@@ -552,7 +554,7 @@ def _by_eigenvalues(
     ratio = jnp.abs(w) / jnp.max(jnp.abs(w))
     rounding = 32 * float(np.sqrt(n)) * float(jnp.finfo(w.dtype).eps)
     kept = 1 / (1 + (rounding / ratio) ** 6)
-    inverse = jnp.where(ratio > 0, kept / w, 0)
+    inverse = jnp.where(ratio > 0, kept / w, 0).astype(v.dtype)
     z = jnp.matmul(v, inverse * times(jnp.conj(v.T), right, cut), precision=lax.Precision.HIGHEST)
     unknown = jnp.full_like(info.residual, NOT_KNOWN)
     figures = unknown, unknown, info.residual, info.orthogonality
