@@ -213,7 +213,7 @@ def general_cond(
     value, verdict = _cond(factor, find_cut(factor._slab, mesh, axis_name))
     # A condition number is no answer to doubt.
     numbers = (Status.SINGULAR, Status.NEARLY_SINGULAR)
-    if not isinstance(verdict, jax.core.Tracer) and int(verdict.ravel()[0]) not in numbers:
+    if isinstance(verdict, jax.core.Tracer) or jax.device_get(verdict)[0] not in numbers:
         raise_if_failed(verdict)
     return value
 

@@ -18,7 +18,7 @@ from shardsolve import _calls, _words
 from shardsolve._alone import lift, lifted, size_of, times_power
 from shardsolve._calls import AxisName, compiled
 from shardsolve._check import check_any_matrix, check_right_hand_side, number_or_nan
-from shardsolve._cut import Cut, find_cut
+from shardsolve._cut import Cut, beside, find_cut
 from shardsolve._products import (
     adjoint,
     all_rows,
@@ -29,7 +29,7 @@ from shardsolve._products import (
     rows_in,
 )
 from shardsolve._records import EighInfo, Info, Status, raise_if_failed
-from shardsolve._svd import change_of_values
+from shardsolve._svd import change_of_values, info_of
 from shardsolve._words import accepts
 
 Arrays = tuple[jax.Array, ...]
@@ -105,11 +105,11 @@ def qr(
         )
     # A device's rows of r inside of a shard_map would be no (n, n).
     in_rows = rows < 2 * a.shape[1] and not (cut and cut.inside)
-    q, r, figures, verdict = _qr(a, cut, mode == "reduced", in_rows)
+    q, r, info = _qr(a, cut, mode == "reduced", in_rows)
     found = (q, r) if mode == "reduced" else (r,)
     if full_output:
-        return *found, EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
-    raise_if_failed(verdict)
+        return *found, info
+    raise_if_failed(info.verdict)
     return found if mode == "reduced" else r
 
 
@@ -147,8 +147,8 @@ def least_squares(
         SolverError: As in `solve`.
         TypeError, ValueError: On arguments that do not fit.
     """
-    found, shape = _found(a, b, None, mesh, axis_name, _Which(_OF_FULL_RANK))
-    return _with_info(found, shape, full_output)
+    x, *_, info = _found(a, b, None, mesh, axis_name, _Which(_OF_FULL_RANK))
+    return _with_info(x, info, full_output)
 
 
 @accepts(_words.LSTSQ)
@@ -184,13 +184,11 @@ def lstsq(
         LinAlgError, SolverError, TypeError, ValueError: As in `least_squares`, whatever the rank.
     """
     which = _Which(_SHORTEST, _checked_rcond(rcond))
-    found, shape = _found(a, b, None, mesh, axis_name, which)
-    rank = jnp.where(found.verdict[..., 0] == Status.OK, found.rank, -1)
-    results: tuple[Any, ...] = found.x.reshape(shape), found.residuals, rank, found.values
+    *results, info = _found(a, b, None, mesh, axis_name, which)
     if full_output:
-        return *results, _info(found)
-    raise_if_failed(found.verdict)
-    return results
+        return *results, info
+    raise_if_failed(info.verdict)
+    return tuple(results)
 
 
 @accepts(_words.RIDGE)
@@ -224,8 +222,8 @@ def ridge(
         LinAlgError, SolverError, TypeError, ValueError: As in `least_squares`, for any o; and if
             eps is not positive.
     """
-    found, shape = _found(o, f, eps, mesh, axis_name, _Which(_DAMPED))
-    return _with_info(found, shape, full_output)
+    x, *_, info = _found(o, f, eps, mesh, axis_name, _Which(_DAMPED))
+    return _with_info(x, info, full_output)
 
 
 @accepts(_words.LSTSQ)
@@ -283,8 +281,8 @@ def _found(
     mesh: Mesh | None,
     axis_name: AxisName | None,
     which: _Which,
-) -> tuple[_Found, tuple[int, ...]]:
-    """What is found, and the shape of x."""
+) -> tuple[Any, ...]:
+    """x, sums of squares, the rank, singular values and an Info."""
     a = check_any_matrix(a)
     b = check_right_hand_side(a.shape, a.dtype, b)
     real = jnp.finfo(a.dtype).dtype
@@ -292,21 +290,14 @@ def _found(
     if is_known and (jnp.iscomplexobj(eps) or not 0 < number_or_nan(eps) < math.inf):
         raise ValueError(f"eps is {eps!r}; pass a positive number")
     cut = find_cut(a, mesh, axis_name, b, square=False)
-    found = _solve(a, b, jnp.asarray(1 if eps is None else eps, real), cut, which)
-    return found, (a.shape[1], *b.shape[1:])
+    eps = None if eps is None else beside((a, b), cut, eps, real)
+    return _solve(a, b, eps, cut, which)
 
 
-def _info(found: _Found) -> Info:
-    return Info(found.verdict, found.figures[0], found.figures[1])
-
-
-def _with_info(
-    found: _Found, shape: tuple[int, ...], full_output: bool
-) -> jax.Array | tuple[jax.Array, Info]:
-    x = found.x.reshape(shape)
+def _with_info(x: jax.Array, info: Info, full_output: bool) -> jax.Array | tuple[jax.Array, Info]:
     if full_output:
-        return x, _info(found)
-    raise_if_failed(found.verdict)
+        return x, info
+    raise_if_failed(info.verdict)
     return x
 
 
@@ -380,14 +371,16 @@ def _no_tangent(a: jax.Array) -> np.ndarray:
 
 
 @functools.partial(compiled, static_argnums=(1, 2, 3))
-def _qr(a: jax.Array, cut: Cut | None, vectors: bool, in_rows: bool) -> Arrays:
+def _qr(
+    a: jax.Array, cut: Cut | None, vectors: bool, in_rows: bool
+) -> tuple[jax.Array, jax.Array, EighInfo]:
     by_rows = cut and cut.by_rows
-    if not in_rows:
-        return _qr_of(by_rows, vectors)(_rows(a, by_rows))
-    q, rows, figures, verdict = _qr_in_rows_of(by_rows, vectors)(_rows(a, by_rows))
+    find = _qr_in_rows_of if in_rows else _qr_of
+    q, r, figures, verdict = find(by_rows, vectors)(_rows(a, by_rows))
     m, n = a.shape
-    r = rows if m == n else _rows(_typed_whole(rows, by_rows)[:n], by_rows)
-    return q, r, figures, verdict
+    if in_rows and m > n:
+        r = _rows(_typed_whole(r, by_rows)[:n], by_rows)
+    return q, r, info_of(verdict, figures)
 
 
 def _typed_whole(rows: jax.Array, cut: Cut | None) -> jax.Array:
@@ -540,10 +533,17 @@ def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
 
 
 @functools.partial(compiled, static_argnums=(3, 4))
-def _solve(a: jax.Array, b: jax.Array, eps: jax.Array, cut: Cut | None, which: _Which) -> _Found:
+def _solve(
+    a: jax.Array, b: jax.Array, eps: jax.Array | None, cut: Cut | None, which: _Which
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, Info]:
     by_rows = cut and cut.by_rows
     columns = b[:, None] if b.ndim == 1 else b
-    return _solve_of(by_rows, which)(_rows(a, by_rows), _rows(columns, by_rows), eps)
+    eps = jnp.ones((), jnp.finfo(a.dtype).dtype) if eps is None else eps
+    found = _solve_of(by_rows, which)(_rows(a, by_rows), _rows(columns, by_rows), eps)
+    x = found.x.reshape(a.shape[1], *b.shape[1:])
+    rank = jnp.where(found.verdict[0] == Status.OK, found.rank, -1)
+    info = Info(found.verdict, found.figures[0], found.figures[1])
+    return x, found.residuals, rank, found.values, info
 
 
 @functools.cache
