@@ -100,7 +100,7 @@ def _by_gram(a: jax.Array) -> Arrays:
     """
     n = a.shape[1]
     width = -(-n // -(-n // MOST_COLUMNS_OF_A_BLOCK))
-    exponents = jnp.frexp(jnp.linalg.norm(a, axis=0))[1]
+    exponents = jnp.frexp(jnp.linalg.norm(a, axis=0, keepdims=True))[1]
     scaled = times_power(a, -exponents)
     done: list[jax.Array] = []
     columns = []
