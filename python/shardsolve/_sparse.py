@@ -218,6 +218,8 @@ def _dense(pattern: Pattern, data: jax.Array) -> jax.Array:
 
 @functools.partial(compiled, static_argnums=0)
 def _product(pattern: Pattern, data: jax.Array, x: jax.Array) -> jax.Array:
+    if pattern.nse == 0:  # XLA ends the process on such a solve of nothing
+        return jnp.zeros((pattern.shape[0], *x.shape[1:]), data.dtype)
     product = pattern.product
     return product(data, x) if x.ndim == 1 else jax.vmap(product, (None, 1), 1)(data, x)
 
