@@ -172,7 +172,9 @@ def times_power(a: jax.Array, exponent: jax.Array) -> jax.Array:
     """`a` times 2^exponent: in two steps, as XLA takes a power of two that is subnormal for 0."""
     one = jnp.ones((), jnp.finfo(a.dtype).dtype)
     half = exponent // 2
-    return a * jnp.ldexp(one, half) * jnp.ldexp(one, exponent - half)
+    for part in (half, exponent - half):
+        a = a * jnp.ldexp(one, part).astype(a.dtype)
+    return a
 
 
 def _cut(a: jax.Array, bits: int) -> Arrays:

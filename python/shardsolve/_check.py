@@ -284,6 +284,6 @@ def refuse_for_factor(maker: str = "cho_factor", **options: object) -> None:
 def number_or_nan(value: Any) -> float:
     """What compares as a number; NaN, which no comparison holds of, of what is none."""
     try:
-        return float(value)
+        return float(jax.device_get(value))
     except (TypeError, ValueError):
         return float("nan")

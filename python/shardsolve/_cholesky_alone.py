@@ -105,7 +105,7 @@ def factor_by_xla(usual: Usual, a: jax.Array) -> Arrays:
     pivots = jnp.real(jnp.diagonal(lower, axis1=-2, axis2=-1))
     fine &= jnp.all(pivots > real.tiny / real.eps, axis=-1)  # of NaN, too
     rows = jnp.arange(n)
-    slab = jnp.where(rows[:, None] > rows, a, adjoint_of(lower))
+    slab = jnp.where(rows[:, None] > rows[None, :], a, adjoint_of(lower))
     diagonal = jnp.real(jnp.diagonal(a, axis1=-2, axis2=-1))
     log_determinant = 2 * jnp.sum(jnp.log(pivots), axis=-1, keepdims=True)
     return unless(fine, (slab, diagonal, log_determinant, factor_record(n, norm)), usual, a)
@@ -164,6 +164,6 @@ def is_hermitian(a: jax.Array, sizes: jax.Array) -> jax.Array:
 def _matrix_of(slab: jax.Array, diagonal: jax.Array) -> jax.Array:
     """The A that a factor keeps: below the diagonal it is still there."""
     rows = jnp.arange(slab.shape[-1])
-    below = rows[:, None] > rows
-    mirrored = jnp.where(below, slab, adjoint_of(slab))
-    return jnp.where(rows[:, None] == rows, diagonal[..., None].astype(slab.dtype), mirrored)
+    own, rows = rows[:, None], rows[None, :]
+    mirrored = jnp.where(own > rows, slab, adjoint_of(slab))
+    return jnp.where(own == rows, diagonal[..., None].astype(slab.dtype), mirrored)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 
 
 class Cut(NamedTuple):
@@ -235,6 +235,22 @@ def _names_axes(axis_name: object) -> bool:
 
 def _is_explicit(mesh: Mesh | AbstractMesh) -> bool:
     return any(kind == AxisType.Explicit for kind in mesh.axis_types)
+
+
+def beside(arrays: Sequence[jax.Array], cut: Cut | None, value: Any, dtype: np.dtype) -> jax.Array:
+    """`value` as an array, whole on every device of `cut`, or on that of the first of `arrays`.
+
+    Put there explicitly, but where JAX traces: jax.transfer_guard refuses what moves unsaid.
+    """
+    if any(isinstance(one, jax.core.Tracer) for one in (value, *arrays)):
+        return jnp.asarray(value, dtype)
+    given = jnp.asarray(value, dtype) if isinstance(value, jax.Array) else np.asarray(value, dtype)
+    where: Sharding | None = arrays[0].sharding if _is_put(arrays[0]) else None
+    if cut is not None and isinstance(cut.mesh, Mesh):
+        where = NamedSharding(cut.mesh, PartitionSpec())
+    elif isinstance(where, NamedSharding):
+        where = NamedSharding(where.mesh, PartitionSpec())
+    return jax.device_put(given, where)
 
 
 def _is_put(a: jax.Array) -> bool:

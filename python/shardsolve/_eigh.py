@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
 from shardsolve import _calls, _words
 from shardsolve._calls import Compiled, compiled
@@ -23,7 +23,7 @@ from shardsolve._check import (
     refuse_shared,
 )
 from shardsolve._cholesky import Factor, factor_traced
-from shardsolve._cut import Cut, find_cut, inside_shard_map
+from shardsolve._cut import Cut, beside, find_cut, inside_shard_map
 from shardsolve._eigh_change import Change
 from shardsolve._records import NOT_KNOWN, OF_B, EighInfo, raise_if_failed
 from shardsolve._words import accepts
@@ -285,10 +285,7 @@ def _in_interval(
     vectors: bool,
 ) -> tuple[object, ...]:
     """Not traced: waits until it is known how many there are."""
-    # Put there explicitly: jax.transfer_guard refuses what moves unsaid.
-    mesh = cut.mesh if cut is not None else None
-    place = NamedSharding(mesh, PartitionSpec()) if isinstance(mesh, Mesh) else None
-    there = jax.device_put(interval, place)
+    there = beside((a,), cut, interval, interval.dtype)
     v, w, count, info = _interval(overwrite_a, a, b, there, cut, vectors)
     w, v = _cut_off(int(jax.device_get(count)[0]), w, v)
     return (w, v, info) if vectors else (w, info)

@@ -114,12 +114,13 @@ def _mended(a: jax.Array, v: jax.Array) -> Arrays:
     gram, inner = jnp.split(jnp.matmul(jnp.conj(v.T), both, precision=lax.Precision.HIGHEST), 2, 1)
     w = jnp.real(jnp.diag(inner)) / jnp.real(jnp.diag(gram))
     off = jnp.eye(len(a), dtype=a.dtype) - gram
-    gaps = w - w[:, None]
+    gaps = w[None, :] - w[:, None]
+    sums = (w[None, :] + w[:, None]).astype(a.dtype)
     # Hermitian whatever its rounding, so that turns are skew and lose no orthogonality.
-    force = (inner + jnp.conj(inner.T) + (w + w[:, None]) * off) / 2
+    force = (inner + jnp.conj(inner.T) + sums * off) / 2
     most = math.sqrt(jnp.finfo(a.dtype).eps) / 4
     is_apart = jnp.abs(force) < most * jnp.abs(gaps)
-    turn = jnp.where(is_apart, force / jnp.where(is_apart, gaps, 1), 0)
+    turn = jnp.where(is_apart, force / jnp.where(is_apart, gaps, 1).astype(a.dtype), 0)
     v = v + jnp.matmul(v, turn + off / 2, precision=lax.Precision.HIGHEST)
     order = jnp.argsort(w)
     return w[order], v[:, order]
@@ -136,7 +137,7 @@ def _those_wanted(
 ) -> Arrays:
     """Values and vectors that are wanted, in front, and how many there are."""
     start, count = _wanted(w, interval, first, last, by_value)
-    here = fine & (jnp.arange(len(w)) < count)
+    here = fine & (jnp.arange(len(w), dtype=count.dtype) < count)
     w = jnp.where(here, jnp.roll(w, -start), jnp.where(fine, 0, jnp.nan))
     v = jnp.where(fine, jnp.roll(v, -start, axis=1), jnp.nan)
     return w, v, jnp.where(fine, count, 0).astype(jnp.int32)[None]
@@ -144,11 +145,11 @@ def _those_wanted(
 
 def _with_fixed_phases(v: jax.Array) -> jax.Array:
     """The largest entry of each column, the first of equals, real and positive."""
-    at = jnp.argmax(jnp.abs(v), axis=0)
-    largest = jnp.take_along_axis(v, at[None, :], axis=0)
-    size = jnp.abs(largest)
+    at = jnp.argmax(jnp.abs(v), axis=0)[None, :]
+    largest = jnp.take_along_axis(v, at, axis=0)
+    size = jnp.abs(largest).astype(v.dtype)
     is_largest = jnp.arange(v.shape[0])[:, None] == at
-    return jnp.where(is_largest, size.astype(v.dtype), v * (jnp.conj(largest) / size))
+    return jnp.where(is_largest, size, v * (jnp.conj(largest) / size))
 
 
 def _figures(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -158,7 +159,7 @@ def _figures(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.A
     vh = jnp.conj(v.T)
     product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
     # G^H (A v - v w), its adjoint: v^H (A G) - w (v^H G)
-    off = product(vh, product(a, g)) - w[:, None] * product(vh, g)
+    off = product(vh, product(a, g)) - w[:, None].astype(a.dtype) * product(vh, g)
     turned = product(vh, product(v, g)) - g
     norm = jnp.max(jnp.sum(jnp.abs(a), axis=0))
     worst = [jnp.max(jnp.sqrt(jnp.mean(jnp.square(jnp.abs(one)), axis=1))) for one in (off, turned)]

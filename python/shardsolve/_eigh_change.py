@@ -57,7 +57,9 @@ class Change:
 
     def of_values(self) -> jax.Array:
         """The diagonal of K - L W: the real part is that of the Hermitian parts of dA and dB."""
-        product = self.by_a if self.by_b is None else self.by_a - self.by_b * self.w
+        product = self.by_a
+        if self.by_b is not None:
+            product = product - self.by_b * self.w[None, :].astype(product.dtype)
         return _over_rows(jnp.real(jnp.conj(self.v) * product), self.cut)
 
     def of_pairs(self, strict: bool, factor: Factor | None) -> tuple[jax.Array, jax.Array]:
@@ -66,7 +68,8 @@ class Change:
         if self.by_b is not None:
             inner_b = self._in_basis(self.by_b)
             own = own_values(self.w, self.v.shape[0], self.cut)
-            inner = inner - (own[:, None] + self.w[None, :]) / 2 * inner_b
+            means = (own[:, None] + self.w[None, :]) / 2
+            inner = inner - means.astype(inner.dtype) * inner_b
         width: Any = NEIGHBOURS
         if factor is not None:
             width = width + OF_B * _condition(factor, self.v, self.cut)
@@ -130,7 +133,7 @@ class _Groups:
         """The values' dw, and C, of the Hermitian K."""
 
         def system(turn: jax.Array) -> jax.Array:
-            return jnp.where(self.equal, turn, self.gaps * turn)
+            return jnp.where(self.equal, turn, self.gaps.astype(turn.dtype) * turn)
 
         found = lax.custom_linear_solve(
             system, inner, self._solved, transpose_solve=self._transposed
@@ -142,8 +145,8 @@ class _Groups:
         coupled = self.pairs & self._is_there(inner)
         if not self.strict:
             among = self._anywhere(coupled, 0)
-            coupled = self.itself & among
-        turn = jnp.where(self.pairs, 0, inner / jnp.where(self.equal, 1, self.gaps))
+            coupled = self.itself & among[None, :]
+        turn = jnp.where(self.pairs, 0, inner / self._divisors(inner.dtype))
         return jnp.where(coupled, jnp.nan, turn)
 
     def _transposed(self, _: object, by_turn: jax.Array) -> jax.Array:
@@ -151,9 +154,13 @@ class _Groups:
         twisted = (across - jnp.conj(transpose(across, self.cut))) / 2
         uses_values = self._anywhere(self.itself & (by_turn != 0), None)
         needed = (self._is_there(across) & uses_values) | self._is_there(twisted, across)
-        inner = jnp.where(self.equal, 0, twisted / jnp.where(self.equal, 1, self.gaps))
+        inner = jnp.where(self.equal, 0, twisted / self._divisors(twisted.dtype))
         inner = jnp.where(self.itself, by_turn, inner)
         return jnp.where(self.pairs & needed, jnp.nan, inner)
+
+    def _divisors(self, dtype: np.dtype) -> jax.Array:
+        """The gaps, and 1 where there is none."""
+        return jnp.where(self.equal, 1, self.gaps).astype(dtype)
 
     def _is_there(self, a: jax.Array, measure: jax.Array | None = None) -> jax.Array:
         """Which entries are more than rounding of the largest."""

@@ -89,8 +89,9 @@ def _middle(factor: Any, change: jax.Array, cut: Cut | None) -> jax.Array:
     solved, _ = _apply(factor, right, cut, adjoint=False, product=False)
     rows, n = change.shape
     own, order = _order(factor._record, rows, n, cut)
-    kept = jnp.where(own[:, None] == order, 0.5, jnp.where(own[:, None] > order, 1.0, 0.0))
-    return solved * kept.astype(solved.real.dtype)
+    own, order = own[:, None], order[None, :]
+    kept = jnp.where(own == order, 0.5, jnp.where(own > order, 1.0, 0.0))
+    return solved * kept.astype(solved.dtype)
 
 
 def _order(record: jax.Array, rows: int, n: int, cut: Cut | None) -> tuple[jax.Array, jax.Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding
 
+from shardsolve._calls import compiled
 from shardsolve._check import as_array, how_to_agree
 from shardsolve._cut import Cut, axes_of, manual_axes, place_like, place_whole, require_unchecked
 from shardsolve._krylov_blocks import Blocks
@@ -328,14 +330,21 @@ def require_linear(operator: Linear, b: jax.Array, place: Place) -> None:
     """Throws if A is not linear, as two random vectors show."""
     if isinstance(b, jax.core.Tracer):
         return
+    apart, size = map(float, jax.device_get(_nonlinearity(operator, b, place)))
+    if not apart <= 1e4 * jnp.finfo(b.dtype).eps * size:
+        raise ValueError(
+            f"A is not linear: ||A (u + 2 v) - A u - 2 A v|| = {apart:.1e}, where the "
+            f"products are of size {size:.1e}; an affine function has to give up its "
+            "constant, a nonlinear one be linearised with jax.linearize or jax.jvp"
+        )
+
+
+@functools.partial(compiled, static_argnums=2)
+def _nonlinearity(operator: Linear, b: jax.Array, place: Place) -> tuple[jax.Array, jax.Array]:
+    """||A (u + 2 v) - A u - 2 A v|| of random u and v, and the size of the products."""
     keys = jax.random.split(jax.random.key(0))
     u, v = (jax.random.normal(key, b.shape, b.dtype) for key in keys)
     products = [operator.apply(w, place) for w in (u, v, u + 2 * v)]
     apart = jnp.linalg.norm(products[2] - products[0] - 2 * products[1])
-    size = sum(jnp.linalg.norm(product) for product in products)
-    if not apart <= 1e4 * jnp.finfo(b.dtype).eps * size:
-        raise ValueError(
-            f"A is not linear: ||A (u + 2 v) - A u - 2 A v|| = {float(apart):.1e}, where the "
-            f"products are of size {float(size):.1e}; an affine function has to give up its "
-            "constant, a nonlinear one be linearised with jax.linearize or jax.jvp"
-        )
+    sizes = [jnp.linalg.norm(product) for product in products]
+    return apart, sum(sizes[1:], sizes[0])

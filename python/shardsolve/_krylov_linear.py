@@ -207,7 +207,7 @@ class RoundingOfDense(Matrix):
         """Of a matrix whose columns may be of any size."""
         sizes = _moduli(matrix)
         largest = jnp.max(sizes, axis=0, initial=0)
-        shares = sizes / jnp.where(largest > 0, largest, 1)
+        shares = sizes / jnp.where(largest > 0, largest, 1)[None, :]
         terms = matrix.shape[1] * (2 if matrix.dtype.kind == "c" else 1)
         return cls(2 * terms * largest * jnp.sqrt(jnp.sum(shares * shares, axis=0)))
 

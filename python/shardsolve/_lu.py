@@ -213,7 +213,7 @@ def general_cond(
     value, verdict = _cond(factor, find_cut(factor._slab, mesh, axis_name))
     # A condition number is no answer to doubt.
     numbers = (Status.SINGULAR, Status.NEARLY_SINGULAR)
-    if not isinstance(verdict, jax.core.Tracer) and int(verdict.ravel()[0]) not in numbers:
+    if isinstance(verdict, jax.core.Tracer) or jax.device_get(verdict)[0] not in numbers:
         raise_if_failed(verdict)
     return value
 
@@ -339,7 +339,8 @@ def _identity_like(factor: LuFactor, cut: Cut | None) -> jax.Array:
     """The rows of an identity that lie where those of the matrix do."""
     rows, n = factor._slab.shape
     first = lax.axis_index(cut.axes) * rows if cut is not None and cut.inside and cut.axes else 0
-    diagonal = jnp.arange(rows)[:, None] + first == jnp.arange(n)
+    numbers = jnp.arange(n, dtype=jnp.int32)
+    diagonal = numbers[:rows, None] + first == numbers[None, :]
     return diagonal.astype(factor.dtype)
 
 
@@ -406,7 +407,7 @@ def _slogdet_of(cut: Cut | None) -> Callable[[LuFactor], tuple[jax.Array, jax.Ar
         if cut is not None and cut.inside and cut.axes:
             change = lax.psum(change, cut.axes)
         of_log = jnp.real(change)
-        return (sign, log), ((change - of_log) * sign, of_log)
+        return (sign, log), ((change - of_log.astype(change.dtype)) * sign, of_log)
 
     return slogdet
 

@@ -135,12 +135,13 @@ def factor_by_xla(usual: Usual, a: jax.Array) -> Arrays:
     fine = is_in_range(one_norm) & is_in_range(inf_norm) & jnp.isfinite(growth)
     fine &= jnp.all(modulus > real.tiny / real.eps, axis=-1)  # of NaN, too
     swaps = jnp.sum(pivots != lax.broadcasted_iota(pivots.dtype, pivots.shape, pivots.ndim - 1), -1)
-    sign = jnp.prod(diagonal / jnp.where(modulus > 0, modulus, 1), axis=-1) * (1 - 2 * (swaps % 2))
+    phases = diagonal / jnp.where(modulus > 0, modulus, 1).astype(a.dtype)
+    sign = jnp.prod(phases, axis=-1) * (1 - 2 * (swaps % 2)).astype(a.dtype)
     log_modulus = jnp.sum(jnp.log(modulus), axis=-1, keepdims=True)
     record = jnp.concatenate(
         [factor_record(n, one_norm), scaled_words(inf_norm), scaled_words(growth)], axis=-1
     )
-    found = _transpose(both), rows, sign[..., None].astype(a.dtype), log_modulus, record
+    found = _transpose(both), rows, sign[..., None], log_modulus, record
     return unless(fine, found, usual, a)
 
 
@@ -196,7 +197,7 @@ def solve_by_xla(
     # Not if one is NaN. What one step has not brought home gets more of them, and a verdict.
     fine = (by_norm <= _REFINED_FROM * u) & (by_components <= _REFINED_FROM_BY_COMPONENTS * u)
     errors = [jnp.max(one, axis=-1, initial=0) for one in (by_norm, by_components)]
-    fine = made & (_growth_of(record) < u**-0.5) & jnp.all(fine, axis=-1)
+    fine = made & (_growth_of(record) < float(u) ** -0.5) & jnp.all(fine, axis=-1)
     found = x, words(made, FINE), jnp.stack(errors, axis=-1).astype(jnp.finfo(b.dtype).dtype)
     return unless(fine, found, usual, *given)
 
@@ -284,7 +285,7 @@ def _inverse(
     of_x = jnp.max(jnp.sum(jnp.abs(x), axis=-1), axis=-1)
     error = most / (norm * of_x + 1)
     limit = _GIVEN_UP_FROM * jnp.finfo(a.dtype).eps / 2
-    fine = made & (_growth_of(record) < (jnp.finfo(a.dtype).eps / 2) ** -0.5)
+    fine = made & (_growth_of(record) < float(jnp.finfo(a.dtype).eps / 2) ** -0.5)
     fine &= is_in_range(norm) & is_in_range(of_x)
     fine &= error <= limit  # not if it is NaN
     for right in b:

@@ -226,7 +226,7 @@ def _by_each(rows: _Rows, own: jax.Array, form: str, size: jax.Array) -> _Found:
     """
     real = jnp.finfo(own.dtype)
     is_large = size >= 2.0 ** (real.maxexp - 24)
-    down, up = (jnp.where(is_large, 2.0**power, 1).astype(real.dtype) for power in (-8, 8))
+    down, up = (jnp.where(is_large, 2.0**power, 1).astype(own.dtype) for power in (-8, 8))
     limit = jnp.where(is_large, 2.0 ** (real.maxexp - 8), 2.0 ** (real.maxexp - 3))
     whole = rows.gather(own)
     packed, _, order = lax.linalg.lu(whole * down)

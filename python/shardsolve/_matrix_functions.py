@@ -259,7 +259,7 @@ def _derivative(
     order = len(directions) + EXTRA_ORDERS if directions else 0
     values = jax.vmap(taylor_coefficients(functools.partial(function, constants), order))(w)
     if not directions:
-        return multiply(v * values[0], adjoint, cut)
+        return multiply(v * values[0][None, :].astype(v.dtype), adjoint, cut)
     inner = [multiply(adjoint, multiply(e, v, cut), cut) for e in directions]
     own = functools.partial(own_values, rows=v.shape[0], cut=cut)
     rows = own(w)[:, None], [own(c)[:, None] for c in values]
@@ -364,8 +364,12 @@ def _sum_of_paths(
     w, coefficients = each
     size = jnp.max(jnp.abs(w), initial=0)
     last = w[None, :], [c[None, :] for c in coefficients]
+
+    def of_path(between: list) -> jax.Array:
+        return divided_difference([first, *between, last], size).astype(matrices[0].dtype)
+
     if len(matrices) == 1:
-        return divided_difference([first, last], size) * matrices[0]
+        return of_path([]) * matrices[0]
     wholes = [all_rows(matrix, cut) for matrix in matrices]
 
     def at(path: Sequence[jax.Array]) -> jax.Array:
@@ -377,7 +381,7 @@ def _sum_of_paths(
             for number, step in zip(chosen[1:-1], itertools.pairwise(path), strict=True):
                 column = column * wholes[number][step]
             products.append(column * wholes[chosen[-1]][path[-1]][None, :])
-        return divided_difference([first, *between, last], size) * sum(products[1:], products[0])
+        return of_path(between) * sum(products[1:], products[0])
 
     def add(total: jax.Array, path: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
         return total + at(path), None

@@ -18,7 +18,7 @@ from shardsolve import _calls, _words
 from shardsolve._alone import lift, lifted, size_of, times_power
 from shardsolve._calls import AxisName, compiled
 from shardsolve._check import check_any_matrix, check_right_hand_side, number_or_nan
-from shardsolve._cut import Cut, find_cut
+from shardsolve._cut import Cut, beside, find_cut
 from shardsolve._products import (
     adjoint,
     all_rows,
@@ -29,7 +29,7 @@ from shardsolve._products import (
     rows_in,
 )
 from shardsolve._records import EighInfo, Info, Status, raise_if_failed
-from shardsolve._svd import change_of_values
+from shardsolve._svd import change_of_values, info_of
 from shardsolve._words import accepts
 
 Arrays = tuple[jax.Array, ...]
@@ -105,11 +105,11 @@ def qr(
         )
     # A device's rows of r inside of a shard_map would be no (n, n).
     in_rows = rows < 2 * a.shape[1] and not (cut and cut.inside)
-    q, r, figures, verdict = _qr(a, cut, mode == "reduced", in_rows)
+    q, r, info = _qr(a, cut, mode == "reduced", in_rows)
     found = (q, r) if mode == "reduced" else (r,)
     if full_output:
-        return *found, EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
-    raise_if_failed(verdict)
+        return *found, info
+    raise_if_failed(info.verdict)
     return found if mode == "reduced" else r
 
 
@@ -147,8 +147,8 @@ def least_squares(
         SolverError: As in `solve`.
         TypeError, ValueError: On arguments that do not fit.
     """
-    found, shape = _found(a, b, None, mesh, axis_name, _Which(_OF_FULL_RANK))
-    return _with_info(found, shape, full_output)
+    x, *_, info = _found(a, b, None, mesh, axis_name, _Which(_OF_FULL_RANK))
+    return _with_info(x, info, full_output)
 
 
 @accepts(_words.LSTSQ)
@@ -184,13 +184,11 @@ def lstsq(
         LinAlgError, SolverError, TypeError, ValueError: As in `least_squares`, whatever the rank.
     """
     which = _Which(_SHORTEST, _checked_rcond(rcond))
-    found, shape = _found(a, b, None, mesh, axis_name, which)
-    rank = jnp.where(found.verdict[..., 0] == Status.OK, found.rank, -1)
-    results: tuple[Any, ...] = found.x.reshape(shape), found.residuals, rank, found.values
+    *results, info = _found(a, b, None, mesh, axis_name, which)
     if full_output:
-        return *results, _info(found)
-    raise_if_failed(found.verdict)
-    return results
+        return *results, info
+    raise_if_failed(info.verdict)
+    return tuple(results)
 
 
 @accepts(_words.RIDGE)
@@ -224,8 +222,8 @@ def ridge(
         LinAlgError, SolverError, TypeError, ValueError: As in `least_squares`, for any o; and if
             eps is not positive.
     """
-    found, shape = _found(o, f, eps, mesh, axis_name, _Which(_DAMPED))
-    return _with_info(found, shape, full_output)
+    x, *_, info = _found(o, f, eps, mesh, axis_name, _Which(_DAMPED))
+    return _with_info(x, info, full_output)
 
 
 @accepts(_words.LSTSQ)
@@ -283,8 +281,8 @@ def _found(
     mesh: Mesh | None,
     axis_name: AxisName | None,
     which: _Which,
-) -> tuple[_Found, tuple[int, ...]]:
-    """What is found, and the shape of x."""
+) -> tuple[Any, ...]:
+    """x, sums of squares, the rank, singular values and an Info."""
     a = check_any_matrix(a)
     b = check_right_hand_side(a.shape, a.dtype, b)
     real = jnp.finfo(a.dtype).dtype
@@ -292,21 +290,14 @@ def _found(
     if is_known and (jnp.iscomplexobj(eps) or not 0 < number_or_nan(eps) < math.inf):
         raise ValueError(f"eps is {eps!r}; pass a positive number")
     cut = find_cut(a, mesh, axis_name, b, square=False)
-    found = _solve(a, b, jnp.asarray(1 if eps is None else eps, real), cut, which)
-    return found, (a.shape[1], *b.shape[1:])
+    eps = None if eps is None else beside((a, b), cut, eps, real)
+    return _solve(a, b, eps, cut, which)
 
 
-def _info(found: _Found) -> Info:
-    return Info(found.verdict, found.figures[0], found.figures[1])
-
-
-def _with_info(
-    found: _Found, shape: tuple[int, ...], full_output: bool
-) -> jax.Array | tuple[jax.Array, Info]:
-    x = found.x.reshape(shape)
+def _with_info(x: jax.Array, info: Info, full_output: bool) -> jax.Array | tuple[jax.Array, Info]:
     if full_output:
-        return x, _info(found)
-    raise_if_failed(found.verdict)
+        return x, info
+    raise_if_failed(info.verdict)
     return x
 
 
@@ -361,7 +352,7 @@ def _change_of_factors(q: jax.Array, r: jax.Array, da: jax.Array, cut: Cut | Non
     inside = down_rows(q, quotient, cut)
     lower = jnp.tril(inside, -1)
     turn = lower - adjoint(lower)
-    turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside))
+    turn += jnp.eye(len(r), dtype=r.dtype) * (inside - jnp.real(inside).astype(r.dtype))
     dq = along_rows(q, turn - inside, cut) + quotient
     return dq, jnp.matmul(inside - turn, r, precision=lax.Precision.HIGHEST)
 
@@ -369,10 +360,10 @@ def _change_of_factors(q: jax.Array, r: jax.Array, da: jax.Array, cut: Cut | Non
 def _one_or_nan(r: jax.Array, size: int) -> jax.Array:
     """NaN if r, its columns at equal size, is singular to working precision, as least_squares."""
     r = lax.stop_gradient(r)
-    scaled = r / jnp.linalg.norm(r, axis=0)
+    scaled = r / jnp.linalg.norm(r, axis=0, keepdims=True).astype(r.dtype)
     inverse = solve_triangular(scaled, jnp.eye(len(r), dtype=r.dtype))
     rcond = 1 / (jnp.linalg.norm(scaled, 1) * jnp.linalg.norm(inverse, 1))
-    return jnp.where(rcond > jnp.finfo(r.dtype).eps * size, 1, jnp.nan).astype(rcond.dtype)
+    return jnp.where(rcond > jnp.finfo(r.dtype).eps * size, 1, jnp.nan).astype(r.dtype)
 
 
 def _no_tangent(a: jax.Array) -> np.ndarray:
@@ -380,14 +371,16 @@ def _no_tangent(a: jax.Array) -> np.ndarray:
 
 
 @functools.partial(compiled, static_argnums=(1, 2, 3))
-def _qr(a: jax.Array, cut: Cut | None, vectors: bool, in_rows: bool) -> Arrays:
+def _qr(
+    a: jax.Array, cut: Cut | None, vectors: bool, in_rows: bool
+) -> tuple[jax.Array, jax.Array, EighInfo]:
     by_rows = cut and cut.by_rows
-    if not in_rows:
-        return _qr_of(by_rows, vectors)(_rows(a, by_rows))
-    q, rows, figures, verdict = _qr_in_rows_of(by_rows, vectors)(_rows(a, by_rows))
+    find = _qr_in_rows_of if in_rows else _qr_of
+    q, r, figures, verdict = find(by_rows, vectors)(_rows(a, by_rows))
     m, n = a.shape
-    r = rows if m == n else _rows(_typed_whole(rows, by_rows)[:n], by_rows)
-    return q, r, figures, verdict
+    if in_rows and m > n:
+        r = _rows(_typed_whole(r, by_rows)[:n], by_rows)
+    return q, r, info_of(verdict, figures)
 
 
 def _typed_whole(rows: jax.Array, cut: Cut | None) -> jax.Array:
@@ -415,7 +408,7 @@ def _solve_of(cut: Cut | None, which: _Which) -> Callable[..., _Found]:
         # a factor, which gradients meet, too
         is_full = found.rank == min(rows_in(a, cut), a.shape[1])
         known = jnp.where(is_full, 1, jnp.nan).astype(eps.dtype)
-        dx, dresiduals, dvalues = (known * one for one in change)
+        dx, dresiduals, dvalues = (known.astype(one.dtype) * one for one in change)
         return found, _Found(
             dx,
             dresiduals,
@@ -443,7 +436,7 @@ def _change_of_values(r: jax.Array, dr: jax.Array, found: _Found, which: _Which)
 
 def _damped(r: jax.Array, eps: jax.Array) -> jax.Array:
     """The triangle t with t^H t = r^H r + eps."""
-    root = jnp.sqrt(eps) * jnp.eye(len(r), dtype=r.dtype)
+    root = jnp.sqrt(eps).astype(r.dtype) * jnp.eye(len(r), dtype=r.dtype)
     return jnp.linalg.qr(jnp.concatenate([r, root]), mode="r")
 
 
@@ -463,7 +456,7 @@ def _damped_solve(
     scaled, shift = times_power(a, up), times_power(eps, 2 * up)
 
     def product(x: jax.Array) -> jax.Array:
-        return down_rows(scaled, along_rows(scaled, x, cut), cut) + shift * x
+        return down_rows(scaled, along_rows(scaled, x, cut), cut) + shift.astype(x.dtype) * x
 
     return lax.custom_linear_solve(
         product,
@@ -491,7 +484,8 @@ def _tall_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
         dr = jnp.zeros_like(r)
         up = _power_to_one(_damped(r, lax.stop_gradient(eps)))
         right = down_rows(da, times_power(residual, up), cut)
-        right += down_rows(a, times_power(moved, up), cut) - deps * times_power(x, up)
+        right += down_rows(a, times_power(moved, up), cut)
+        right -= deps.astype(x.dtype) * times_power(x, up)
         dx = times_power(_damped_solve(a, r, eps, right, up, cut), up)
     else:
         (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (a,), (da,))
@@ -525,7 +519,7 @@ def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
         solve = functools.partial(_damped_solve, ah, r, eps, up=0, cut=cut)
         y = solve(b)
         change = high(adjoint(da), y)
-        dx = change + high(adjoint(a), solve(moved - high(a, change) - deps * y))
+        dx = change + high(adjoint(a), solve(moved - high(a, change) - deps.astype(y.dtype) * y))
     else:
         (q, r, *_), (_, dr, *_) = jax.jvp(_qr_of(cut, True), (ah,), (dah,))
         if cut is not None and not cut.inside:
@@ -539,10 +533,17 @@ def _wide_change(primals, tangents, found: _Found, cut: Cut | None, which: _Whic
 
 
 @functools.partial(compiled, static_argnums=(3, 4))
-def _solve(a: jax.Array, b: jax.Array, eps: jax.Array, cut: Cut | None, which: _Which) -> _Found:
+def _solve(
+    a: jax.Array, b: jax.Array, eps: jax.Array | None, cut: Cut | None, which: _Which
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, Info]:
     by_rows = cut and cut.by_rows
     columns = b[:, None] if b.ndim == 1 else b
-    return _solve_of(by_rows, which)(_rows(a, by_rows), _rows(columns, by_rows), eps)
+    eps = jnp.ones((), jnp.finfo(a.dtype).dtype) if eps is None else eps
+    found = _solve_of(by_rows, which)(_rows(a, by_rows), _rows(columns, by_rows), eps)
+    x = found.x.reshape(a.shape[1], *b.shape[1:])
+    rank = jnp.where(found.verdict[0] == Status.OK, found.rank, -1)
+    info = Info(found.verdict, found.figures[0], found.figures[1])
+    return x, found.residuals, rank, found.values, info
 
 
 @functools.cache
@@ -560,7 +561,7 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         inverse = jnp.where(s > rcond * s[0], 1 / s, 0)
         zero = jnp.finfo(s.dtype).eps * max(rows_in(a, cut), a.shape[1])
         cuts_more = jnp.any((s <= rcond * s[0]) & (s > zero * s[0]))
-        found = along_rows(q, (u * inverse.astype(s.dtype)) @ vh, cut)
+        found = along_rows(q, (u * inverse[None, :].astype(u.dtype)) @ vh, cut)
         up += jnp.where(lifts, lift(r.dtype), 0)
         return times_power(found, up), verdict, cuts_more
 
@@ -578,7 +579,7 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         change -= along_rows(ph, moved, cut)
         outside = jnp.eye(a.shape[1], dtype=a.dtype) - down_rows(a, ph, cut)  # 1 - P a, Hermitian
         change += along_rows(ph, down_rows(ph, along_rows(da, outside, cut), cut), cut)
-        change *= jnp.where(cuts_more, jnp.nan, 1).astype(ph.real.dtype)
+        change *= jnp.where(cuts_more, jnp.nan, 1).astype(ph.dtype)
         none = _no_tangent(verdict), _no_tangent(cuts_more)
         return (ph, verdict, cuts_more), (change, *none)
 

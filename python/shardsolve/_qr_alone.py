@@ -100,7 +100,7 @@ def _by_gram(a: jax.Array) -> Arrays:
     """
     n = a.shape[1]
     width = -(-n // -(-n // MOST_COLUMNS_OF_A_BLOCK))
-    exponents = jnp.frexp(jnp.linalg.norm(a, axis=0))[1]
+    exponents = jnp.frexp(jnp.linalg.norm(a, axis=0, keepdims=True))[1]
     scaled = times_power(a, -exponents)
     done: list[jax.Array] = []
     columns = []
@@ -162,8 +162,9 @@ def _find(
     q, r = factors(safe)
     pivots = jnp.diag(r)
     sizes = jnp.abs(pivots)
-    phases = jnp.where(sizes > 0, pivots / jnp.where(sizes > 0, sizes, 1), 1).astype(a.dtype)
-    q, r = q * phases, jnp.triu(jnp.conj(phases)[:, None] * r)
+    divisors = jnp.where(sizes > 0, sizes, 1).astype(a.dtype)
+    phases = jnp.where(sizes > 0, pivots / divisors, 1)
+    q, r = q * phases[None, :], jnp.triu(jnp.conj(phases)[:, None] * r)
     r = jnp.where(jnp.eye(len(r), dtype=bool), sizes.astype(r.dtype), r)
     g = random_signs(len(r)).astype(a.dtype)
     rest = _times(safe, g) - _times(q, _times(r, g))

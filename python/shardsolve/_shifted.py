@@ -51,12 +51,13 @@ def shifted(matrix: jax.Array, cut: Cut | None, rows: int) -> Shifted:
 
     diagonal = everywhere(jnp.sum(jnp.where(is_diagonal, matrix.real, 0), axis=1), cut)
     scale = jnp.where(diagonal > 0, lax.rsqrt(jnp.where(diagonal > 0, diagonal, 1)), 0)
+    scale = scale.astype(matrix.dtype)
     v = random_signs(len(matrix))[:, 0].astype(matrix.dtype) / math.sqrt(len(matrix))
     norm = jnp.zeros((), diagonal.dtype)
     for _ in range(_POWERS):
         v = scale * times(matrix, scale * v, cut)
         norm = jnp.linalg.norm(v)
-        v = v / jnp.where(norm > 0, norm, 1)
+        v = v / jnp.where(norm > 0, norm, 1).astype(v.dtype)
     return Shifted(add, norm)
 
 

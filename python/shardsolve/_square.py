@@ -52,5 +52,5 @@ def _in_strips(a: jax.Array) -> jax.Array:
     upper = lax.map(lambda number: lax.switch(number, each), jnp.arange(len(each)))
     upper = upper.reshape(-1, n)[:n]
     above = jnp.triu(upper, 1)
-    diagonal = jnp.where(jnp.eye(n, dtype=bool), upper.real, 0)
+    diagonal = jnp.where(jnp.eye(n, dtype=bool), upper.real, 0).astype(upper.dtype)
     return above + jnp.conj(above.T) + diagonal

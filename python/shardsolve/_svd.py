@@ -16,7 +16,7 @@ from shardsolve import _calls, _words
 from shardsolve._alone import lifted, times_power
 from shardsolve._calls import AxisName, compiled
 from shardsolve._check import check_any_matrix, number_or_nan
-from shardsolve._cut import Cut, find_cut
+from shardsolve._cut import Cut, beside, find_cut
 from shardsolve._products import (
     NEIGHBOURS,
     adjoint,
@@ -95,10 +95,10 @@ def svd(
     if not compute_uv:
         return svdvals(a, mesh=mesh, axis_name=axis_name)
     a = check_any_matrix(a)
-    u, s, vh, figures, verdict = _svd(a, find_cut(a, mesh, axis_name, square=False))
+    u, s, vh, info = _svd(a, find_cut(a, mesh, axis_name, square=False))
     if full_output:
-        return u, s, vh, EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
-    raise_if_failed(verdict)
+        return u, s, vh, info
+    raise_if_failed(info.verdict)
     return u, s, vh
 
 
@@ -159,11 +159,7 @@ def matrix_rank(
         raise ValueError(f"rtol is {rtol!r}; pass a number from 0 on, or None for eps max(m, n)")
     s, verdict = _svdvals(a, cut)
     raise_if_failed(verdict)
-    # XLA on CPUs takes subnormal numbers for zeros, but not once they are lifted.
-    lifts = s[0] < 1
-    s = jnp.where(lifts, lifted(jnp.where(lifts, s, 0)), s)
-    rank = jnp.sum(s > rtol * s[0]).astype(jnp.int32)
-    return jnp.where(jnp.isnan(s[0]) | ~(jnp.asarray(rtol) >= 0), -1, rank)
+    return _rank(s, beside((a,), cut, rtol, s.dtype))
 
 
 def cond_in_2_norm(a: object, mesh: Mesh | None, axis_name: AxisName | None) -> jax.Array:
@@ -173,11 +169,7 @@ def cond_in_2_norm(a: object, mesh: Mesh | None, axis_name: AxisName | None) -> 
 
 @jax.custom_jvp
 def _condition(s: jax.Array) -> jax.Array:
-    """s_0 / s_n, also of subnormal numbers, which XLA may take for zeros."""
-    lifts = s[0] <= 1
-    s = jnp.where(lifts, lifted(jnp.where(lifts, s, 0)), s)
-    largest, least = s[0], s[-1]
-    return jnp.where(least == 0, jnp.inf, largest / jnp.where(least == 0, 1, least))
+    return _ratio(s)
 
 
 @_condition.defjvp
@@ -220,14 +212,37 @@ def polar(
             f"a has shape {a.shape}; polar takes at least as many rows as columns: pass "
             "a.conj().T, whose u and h give a = h u^H"
         )
-    u, h, figures, verdict = _polar(a, cut)
+    u, h, info = _polar(a, cut)
     if full_output:
-        return u, h, EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
-    raise_if_failed(verdict)
+        return u, h, info
+    raise_if_failed(info.verdict)
     return u, h
 
 
-# What follows is traced. Every public function runs one compiled program.
+# What follows is traced.
+
+
+def info_of(verdict: jax.Array, figures: jax.Array) -> EighInfo:
+    """Of a residual and an orthogonality."""
+    return EighInfo(verdict, figures[0], figures[1], jnp.zeros((), bool))
+
+
+@compiled
+def _rank(s: jax.Array, rtol: jax.Array) -> jax.Array:
+    # XLA on CPUs takes subnormal numbers for zeros, but not once they are lifted.
+    lifts = s[0] < 1
+    s = jnp.where(lifts, lifted(jnp.where(lifts, s, 0)), s)
+    rank = jnp.sum(s > rtol * s[0]).astype(jnp.int32)
+    return jnp.where(jnp.isnan(s[0]) | ~(rtol >= 0), -1, rank)
+
+
+@compiled
+def _ratio(s: jax.Array) -> jax.Array:
+    """s_0 / s_n, also of subnormal numbers, which XLA may take for zeros."""
+    lifts = s[0] <= 1
+    s = jnp.where(lifts, lifted(jnp.where(lifts, s, 0)), s)
+    largest, least = s[0], s[-1]
+    return jnp.where(least == 0, jnp.inf, largest / jnp.where(least == 0, 1, least))
 
 
 def _high(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -290,20 +305,23 @@ def _with_derivatives(
         # From here on of a matrix whose largest singular value is about 1: squares are in range.
         down = -jnp.frexp(lax.stop_gradient(s[0]))[1]
         s, moved, inner, turned = (times_power(one, down) for one in (s, moved, inner, turned))
-        quotients = _quotients(s)
+        quotients = _quotients(s).astype(v.dtype)
+        s = s.astype(v.dtype)
         of_u = quotients * (inner * s[None, :] + s[:, None] * turned)
         of_v = quotients * (s[:, None] * inner + turned * s[None, :])
         dv = _high(v, of_v)
         if jnp.iscomplexobj(v):
             # the largest component of each vector stays real; u gets the phase of v and its own
             at = jnp.argmax(jnp.abs(v), axis=0)[None, :]
-            size = jnp.real(jnp.take_along_axis(v, at, axis=0))[0]
-            phase = -1j * jnp.imag(jnp.take_along_axis(dv, at, axis=0))[0] / size
+            size = jnp.real(jnp.take_along_axis(v, at, axis=0)).astype(v.dtype)
+            moved_by = jnp.imag(jnp.take_along_axis(dv, at, axis=0)).astype(v.dtype)
+            phase = -1j * moved_by / size
             dv = dv + v * phase
-            of_u = of_u + jnp.diag(phase + 1j * jnp.imag(jnp.diagonal(inner)) / s)
+            own = jnp.imag(jnp.diagonal(inner)).astype(v.dtype)
+            of_u = of_u + jnp.diag(phase[0] + 1j * own / s)
         du = along_rows(u, of_u, cut)
         if rows_in(a, cut) > a.shape[1]:
-            du = du + (moved - along_rows(u, inner, cut)) / s
+            du = du + (moved - along_rows(u, inner, cut)) / s[None, :]
         return found, _Vectors(
             du, ds, dv, jnp.zeros_like(found.figures), _no_tangent(found.verdict)
         )
@@ -365,7 +383,7 @@ def _solve_sum(h: jax.Array, right: jax.Array) -> jax.Array:
     w, z = jnp.linalg.eigh(lax.stop_gradient(h), symmetrize_input=False)
 
     def solve(y: jax.Array) -> jax.Array:
-        parts = _high(adjoint(z), _high(y, z)) / (w[:, None] + w[None, :])
+        parts = _high(adjoint(z), _high(y, z)) / (w[:, None] + w[None, :]).astype(y.dtype)
         return _high(_high(z, parts), adjoint(z))
 
     return _linear_solve(lambda x: _high(h, x) + _high(x, h), right, solve)
@@ -374,7 +392,8 @@ def _solve_sum(h: jax.Array, right: jax.Array) -> jax.Array:
 def _inverse(h: jax.Array) -> jax.Array:
     w, z = jnp.linalg.eigh(lax.stop_gradient(h), symmetrize_input=False)
     one = jnp.eye(len(h), dtype=h.dtype)
-    return _linear_solve(lambda x: _high(h, x), one, lambda y: _high(z / w, _high(adjoint(z), y)))
+    over = z / w[None, :].astype(z.dtype)
+    return _linear_solve(lambda x: _high(h, x), one, lambda y: _high(over, _high(adjoint(z), y)))
 
 
 def _linear_solve(
@@ -408,12 +427,12 @@ def _upright(a: jax.Array, cut: Cut | None) -> tuple[jax.Array, Cut | None, bool
 
 
 @functools.partial(compiled, static_argnums=(1,))
-def _svd(a: jax.Array, cut: Cut | None) -> Arrays:
+def _svd(a: jax.Array, cut: Cut | None) -> tuple[jax.Array, jax.Array, jax.Array, EighInfo]:
     a, by_rows, wide = _upright(a, cut)
     u, s, v, figures, verdict = _vectors_of(by_rows)(a)
     if wide:
-        return v, s, adjoint(u), figures, verdict
-    return u, s, adjoint(v), figures, verdict
+        u, v = v, u
+    return u, s, adjoint(v), info_of(verdict, figures)
 
 
 @functools.partial(compiled, static_argnums=(1,))
@@ -423,6 +442,7 @@ def _svdvals(a: jax.Array, cut: Cut | None) -> Arrays:
 
 
 @functools.partial(compiled, static_argnums=(1,))
-def _polar(a: jax.Array, cut: Cut | None) -> Arrays:
+def _polar(a: jax.Array, cut: Cut | None) -> tuple[jax.Array, jax.Array, EighInfo]:
     by_rows = cut and cut.by_rows
-    return _polar_of(by_rows)(_placed(a, by_rows))
+    found = _polar_of(by_rows)(_placed(a, by_rows))
+    return found.u, found.h, info_of(found.verdict, found.figures)

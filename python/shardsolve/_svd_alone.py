@@ -42,7 +42,7 @@ def find_vectors_on_gpu(usual: Usual, a: jax.Array) -> Arrays:
     w, v = eigenpairs_on_gpu((h + adjoint_of(h)) / 2)
     order = jnp.argsort(-jnp.abs(w))
     w, v = w[order], v[:, order]
-    u = _times(u, v * jnp.where(w < 0, -1, 1).astype(v.dtype))
+    u = _times(u, v * jnp.where(w < 0, -1, 1)[None, :].astype(v.dtype))
     u = u if q is None else _times(q, u)
     return _judged(fine, safe, (u, jnp.abs(w), v), usual, a)
 
@@ -52,12 +52,12 @@ def _judged(fine: jax.Array, safe: jax.Array, found: Arrays, usual: Usual, a: ja
     u, s, v = found
     at = jnp.argmax(jnp.abs(v), axis=0)[None, :]
     largest = jnp.take_along_axis(v, at, axis=0)
-    phases = jnp.conj(largest) / jnp.abs(largest)
+    phases = jnp.conj(largest) / jnp.abs(largest).astype(v.dtype)
     u, v = u * phases, v * phases
     is_largest = jnp.arange(len(v))[:, None] == at
     v = jnp.where(is_largest, jnp.real(v).astype(v.dtype), v)
     g = random_signs(len(v)).astype(a.dtype)
-    rest = _times(safe, g) - _times(u, s[:, None] * _times(adjoint_of(v), g))
+    rest = _times(safe, g) - _times(u, s[:, None].astype(v.dtype) * _times(adjoint_of(v), g))
     residual = jnp.linalg.norm(rest) / math.sqrt(g.shape[1]) / jnp.linalg.norm(safe)
     turned = [_times(adjoint_of(q), _times(q, g)) - g for q in (u, v)]
     rows = [jnp.sqrt(jnp.mean(jnp.square(jnp.abs(one)), axis=1)) for one in turned]
@@ -94,7 +94,7 @@ def find_polar_on_cpu(usual: Usual, a: jax.Array) -> Arrays:
 
     def factors(a: jax.Array) -> Arrays:
         u, s, vh = lax.linalg.svd(a, full_matrices=False)
-        return _times(u, vh), _times(adjoint_of(vh), s[:, None] * vh)
+        return _times(u, vh), _times(adjoint_of(vh), s[:, None].astype(vh.dtype) * vh)
 
     return _find_polar(usual, a, factors)
 

@@ -295,7 +295,7 @@ def _or_nan(answer: Answer) -> jax.Array:
 def _nan_unless_converged(answer: Answer) -> jax.Array:
     """To multiply with: the derivative of a choice would be 0."""
     is_converged = KrylovInfo(*answer[1:]).is_converged
-    return jnp.where(is_converged, 1, jnp.nan).astype(answer.x.real.dtype)
+    return jnp.where(is_converged, 1, jnp.nan).astype(answer.x.dtype)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1, 2))

@@ -25,6 +25,7 @@ from jax.sharding import PartitionSpec as P
 
 import shardsolve
 from shardsolve import _cholesky, _eigh, _lu
+from shardsolve._calls import compiled
 from shardsolve._check import as_array, check_any_matrix, check_matrix, check_right_hand_side
 from shardsolve._cut import Cut, axes_of, find_cut, inside_shard_map, manual_axes
 
@@ -773,5 +774,6 @@ def _tile(largest: int) -> int:
     return min(int(largest), 1024)
 
 
+@compiled
 def _status_of(verdict: jax.Array) -> jax.Array:
     return jnp.where(verdict[0] == 0, 0, NO_ANSWER).astype(jnp.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 
 from shardsolve import _shifted
-from shardsolve._cut import Cut, find_cut
+from shardsolve._cut import Cut, beside, find_cut
 from shardsolve._products import everywhere
 from shardsolve._records import NOT_KNOWN
 from shardsolve.natural._memory import Sizes, require_memory
@@ -107,11 +108,11 @@ def natural_gradient(
 
     def init(params: Any) -> NaturalGradientState:
         theta, _ = _flat(params)
-        none = jnp.zeros((), theta.dtype)
-        unknown = jnp.full((), NOT_KNOWN, theta.dtype)
+        put = functools.partial(beside, (theta,), None)
+        none, unknown = put(0, theta.dtype), put(NOT_KNOWN, theta.dtype)
         figures = unknown, unknown, unknown, unknown
-        info = NaturalInfo(jnp.zeros(5, jnp.int32), none, *figures, jnp.zeros((), jnp.int32))
-        return NaturalGradientState(jnp.zeros_like(theta), unknown, none, info)
+        info = NaturalInfo(put(np.zeros(5), np.int32), none, *figures, put(0, np.int32))
+        return NaturalGradientState(_zeros_like(theta), unknown, none, info)
 
     @jax.jit
     def update(
@@ -127,6 +128,14 @@ def natural_gradient(
         return unravel(-length * x), NaturalGradientState(x, loss, length, info)
 
     return NaturalGradient(init, update)
+
+
+def _zeros_like(theta: jax.Array) -> jax.Array:
+    """Where it lies: see beside()."""
+    if isinstance(theta, jax.core.Tracer):
+        return jnp.zeros_like(theta)
+    where = theta.sharding if theta.committed else None
+    return jax.device_put(np.zeros(theta.shape, theta.dtype), where)
 
 
 def _is_number(value: object) -> bool:

@@ -18,7 +18,7 @@ from shardsolve import _eigh, _shifted
 from shardsolve._alone import is_subnormal, size_of, times_power
 from shardsolve._calls import compiled
 from shardsolve._check import as_array, how_to_agree
-from shardsolve._cut import Cut, find_cut, inside_shard_map
+from shardsolve._cut import Cut, beside, find_cut, inside_shard_map
 from shardsolve._gram import gram
 from shardsolve._products import everywhere, times
 from shardsolve._records import NOT_KNOWN, Status, _Judged, raise_if_failed
@@ -174,11 +174,9 @@ def solve(
         with_rcond=full_output,
         wide=wide.name,
     )
-    numbers = _check_numbers(shift, 1 / n if scale is None else scale, solver, wide)
-    o, *numbers = (
-        _constant(name, one)
-        for name, one in zip(("O", "shift", "scale"), (o, *numbers), strict=True)
-    )
+    scale = 1 / n if scale is None else scale
+    _check_numbers(shift, scale, solver, wide)
+    o = _constant("O", o)
     of_x = jnp.finfo(o.dtype).dtype if stacked else o.dtype
     momentum = _check_momentum(momentum, parameters, np.dtype(of_x))
     if inside_shard_map():
@@ -194,12 +192,17 @@ def solve(
     of_parameters = of_samples._replace(by_samples=False, rows=parameters)
     sides = (of_samples, of_parameters) if plan.samples else (of_parameters, of_samples)
     require_memory(sides[0], cut, sides[1])
-    x, info = _solve(o, f, *numbers, momentum, cut and cut.by_rows, plan)
+    real = jnp.finfo(wide).dtype
+    shift, scale = (
+        _constant(name, beside((o, f), cut, one, real))
+        for name, one in (("shift", shift), ("scale", scale))
+    )
+    x, info = _solve(o, f, shift, scale, momentum, cut and cut.by_rows, plan)
     if full_output:
         return x, info
     if not isinstance(info.verdict, jax.core.Tracer):
         raise_if_failed(info.verdict, info._named(0))
-        _warn_of_shift(float(jax.device_get(numbers[0])), float(jax.device_get(info.shift)))
+        _warn_of_shift(*map(float, jax.device_get((shift, info.shift))))
     return x
 
 
@@ -283,11 +286,10 @@ def _check_gram_dtype(wanted: Any, given: np.dtype) -> np.dtype:
     return wide
 
 
-def _check_numbers(shift: Any, scale: Any, solver: str, wide: np.dtype) -> list[jax.Array]:
-    """Shift and scale, of the Gram matrix's real type."""
+def _check_numbers(shift: Any, scale: Any, solver: str, wide: np.dtype) -> None:
+    """Throws if shift or scale are none in the Gram matrix's real type."""
     least = "a positive number" if solver == "cholesky" else "a number that is not negative"
     real = jnp.finfo(wide).dtype
-    found = []
     for name, value, accepted in (
         ("shift", shift, least),
         ("scale", scale, "a positive number, or leave it out for 1 / N"),
@@ -311,8 +313,6 @@ def _check_numbers(shift: Any, scale: Any, solver: str, wide: np.dtype) -> list[
                 )
         if not is_right:
             raise ValueError(f"{name} is {value!r}; pass {accepted}")
-        found.append(jnp.asarray(value, real))
-    return found
 
 
 def _constant(name: str, given: jax.Array) -> jax.Array:
@@ -505,13 +505,14 @@ def _prepared(
 ) -> tuple[jax.Array, jax.Array]:
     """A and g of S = A^H A and F = A^H g: centred, scaled, with real rows if they are to be."""
     if plan.center:
-        o, f = o - jnp.mean(o, axis=0), f - jnp.mean(f)
+        o, f = o - jnp.mean(o, axis=0, keepdims=True), f - jnp.mean(f)
     root = jnp.sqrt(scale)
     # Two factors: neither is out of range.
     half = powers.a // 2
-    o = times_power(root, -half) * o * times_power(jnp.ones_like(root), half - powers.a)
+    first, second = times_power(root, -half), times_power(jnp.ones_like(root), half - powers.a)
+    o = first.astype(o.dtype) * o * second.astype(o.dtype)
     o = jnp.where(powers.a > _OF_ZERO // 2, o, 0)  # no power of two is as large as that
-    f = root * _times_power(f, -powers.g)
+    f = root.astype(f.dtype) * _times_power(f, -powers.g)
     if not plan.stacked:
         return o, f
     # Real and imaginary part of a sample are neighbours, so that they stay on its device.
@@ -553,7 +554,7 @@ def _by_eigenvalues(
     ratio = jnp.abs(w) / jnp.max(jnp.abs(w))
     rounding = 32 * float(np.sqrt(n)) * float(jnp.finfo(w.dtype).eps)
     kept = 1 / (1 + (rounding / ratio) ** 6)
-    inverse = jnp.where(ratio > 0, kept / w, 0)
+    inverse = jnp.where(ratio > 0, kept / w, 0).astype(v.dtype)
     z = jnp.matmul(v, inverse * times(jnp.conj(v.T), right, cut), precision=lax.Precision.HIGHEST)
     unknown = jnp.full_like(info.residual, NOT_KNOWN)
     figures = unknown, unknown, info.residual, info.orthogonality
