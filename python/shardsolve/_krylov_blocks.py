@@ -19,7 +19,6 @@ from jax import lax
 
 from shardsolve import _library, _local
 from shardsolve._by_name import ByName, text
-from shardsolve._calls import compiled
 from shardsolve._check import DTYPES
 from shardsolve._cut import place_whole
 from shardsolve._krylov_linear import (
@@ -81,20 +80,15 @@ class Plan:
 
     def factors(self, data: jax.Array) -> tuple[jax.Array, ...]:
         """Three arrays, of the matrix with these values."""
-        return _factors(self, data)
-
-
-@functools.partial(compiled, static_argnums=0)
-def _factors(plan: Plan, data: jax.Array) -> tuple[jax.Array, ...]:
-    return _local.call(
-        "krylov_factor_blocks",
-        data,
-        jnp.asarray(plan.pattern.columns),
-        jnp.asarray(plan.pattern.pointer_words),
-        jnp.asarray(np.frombuffer(plan.boundaries, np.int32)),
-        lengths=(plan.words, plan.numbers, plan.lists),
-        kind=plan.number,
-    )
+        return _local.call(
+            "krylov_factor_blocks",
+            data,
+            jnp.asarray(self.pattern.columns),
+            jnp.asarray(self.pattern.pointer_words),
+            jnp.asarray(np.frombuffer(self.boundaries, np.int32)),
+            lengths=(self.words, self.numbers, self.lists),
+            kind=self.number,
+        )
 
 
 def plan_of(

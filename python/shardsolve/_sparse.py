@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from shardsolve._calls import compiled
 from shardsolve._check import as_array, how_to_agree
 from shardsolve._sparse_products import Pattern
 
@@ -158,15 +156,18 @@ class CSR:
     @property
     def T(self) -> CSR:
         """The transpose; its pattern is made once."""
-        return _make(_transposed(self._pattern, self.data), self._pattern.transposed[0])
+        pattern, order = self._pattern.transposed
+        return _make(self.data[order], pattern)
 
     def diagonal(self) -> jax.Array:
         """(min(m, n),): 0 where nothing is kept."""
-        return _diagonal(self._pattern, self.data)
+        at = self._pattern.diagonal
+        padded = jnp.concatenate([self.data, jnp.zeros(1, self.dtype)])
+        return padded[at]
 
     def todense(self) -> jax.Array:
         """(m, n), whole on one device."""
-        return _dense(self._pattern, self.data)
+        return jnp.zeros(self.shape, self.dtype).at[self._pattern.rows, self.indices].set(self.data)
 
     def __matmul__(self, x: jax.Array) -> jax.Array:
         """A x for x of shape (n,), or (n, k), of the same dtype: 2 flops an entry and column."""
@@ -181,7 +182,10 @@ class CSR:
                 f"x has shape {x.shape} and the matrix {self.shape}; pass ({self.shape[1]},) or "
                 f"({self.shape[1]}, k)"
             )
-        return _product(self._pattern, self.data, x)
+        product = self._pattern.product
+        if x.ndim == 1:
+            return product(self.data, x)
+        return jax.vmap(product, (None, 1), 1)(self.data, x)
 
     def __repr__(self) -> str:
         kind = getattr(self.data, "dtype", type(self.data).__name__)
@@ -196,32 +200,6 @@ class CSR:
     @classmethod
     def tree_unflatten(cls, pattern: Pattern, leaves) -> CSR:
         return _make(leaves[0], pattern)
-
-
-# Compiled, as their constants would be transfers otherwise: see jax.transfer_guard.
-
-
-@functools.partial(compiled, static_argnums=0)
-def _transposed(pattern: Pattern, data: jax.Array) -> jax.Array:
-    return data[pattern.transposed[1]]
-
-
-@functools.partial(compiled, static_argnums=0)
-def _diagonal(pattern: Pattern, data: jax.Array) -> jax.Array:
-    return jnp.concatenate([data, jnp.zeros(1, data.dtype)])[pattern.diagonal]
-
-
-@functools.partial(compiled, static_argnums=0)
-def _dense(pattern: Pattern, data: jax.Array) -> jax.Array:
-    return jnp.zeros(pattern.shape, data.dtype).at[pattern.rows, pattern.columns].set(data)
-
-
-@functools.partial(compiled, static_argnums=0)
-def _product(pattern: Pattern, data: jax.Array, x: jax.Array) -> jax.Array:
-    if pattern.nse == 0:  # XLA ends the process on such a solve of nothing
-        return jnp.zeros((pattern.shape[0], *x.shape[1:]), data.dtype)
-    product = pattern.product
-    return product(data, x) if x.ndim == 1 else jax.vmap(product, (None, 1), 1)(data, x)
 
 
 def _make(data: Any, pattern: Pattern) -> CSR:
