@@ -34,9 +34,11 @@ def description(problem: Equations) -> dict[str, str]:
     }
     point = jax.ShapeDtypeStruct((boxes.dimensions,), np.float64)
     if not isinstance(problem.net, Mlp):
-        found["net: function"] = _program(
-            problem.net.features, _parameters_of_a_box(problem), point
+        start = problem.net.parameters(boxes.count, problem.seed)
+        of_a_box = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start
         )
+        found["net: function"] = _program(problem.net.features, of_a_box, point)
     if problem.constrain is not None:
         values = [jax.ShapeDtypeStruct((), np.float64)] * len(problem.fields)
         found["constrain"] = _program(problem._constrain, point, values)
@@ -56,11 +58,6 @@ def _net(problem: Equations) -> str:
     start = problem.net.parameters(problem.boxes.count, problem.seed)
     shapes = [f"{leaf.dtype}{list(leaf.shape)}" for leaf in jax.tree.leaves(start)]
     return f"Net with parameters {', '.join(shapes)}"
-
-
-def _parameters_of_a_box(problem: Equations) -> Any:
-    start = problem.net.parameters(problem.boxes.count, problem.seed)
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start)
 
 
 def _residual(problem: Equations, name: str, term: Any) -> str:

@@ -111,7 +111,8 @@ def natural_gradient(
         put = functools.partial(beside, (theta,), None)
         none, unknown = put(0, theta.dtype), put(NOT_KNOWN, theta.dtype)
         figures = unknown, unknown, unknown, unknown
-        info = NaturalInfo(put(np.zeros(5), np.int32), none, *figures, put(0, np.int32))
+        whole = np.dtype(np.int32)
+        info = NaturalInfo(put(np.zeros(5), whole), none, *figures, put(0, whole))
         return NaturalGradientState(_zeros_like(theta), unknown, none, info)
 
     @jax.jit
