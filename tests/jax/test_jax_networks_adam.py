@@ -398,7 +398,9 @@ def test_lbfgs_takes_the_same_steps_in_other_units(dtype: str, unit: float):
 
     plain = losses(1.0)
     assert plain[-1] < 0.5 * plain[0]
-    np.testing.assert_array_equal(losses(unit), unit**2 * plain)
+    # The last bits may be others: XLA multiplies constants with each other.
+    rtol = 1e-3 if dtype == "float32" else 1e-9
+    np.testing.assert_allclose(losses(unit), unit**2 * plain, rtol=rtol)
 
 
 def test_training_goes_on_from_least_squares():
