@@ -54,12 +54,19 @@ class LuKernels {
     }
   }
   /// a1 = l11^-1 a1, a2 -= l21 a1, where [l11; l21] is a panel as panel() left it, and [a1; a2] has
-  /// as many rows, swapped like it.
-  void eliminate(Queue& queue, In panel, Out a) const {
+  /// as many rows, swapped like it. `scratch`: eliminate_scratch() elements, or none.
+  void eliminate(Queue& queue, In panel, Out a, Out scratch = {}) const {
     require(panel.rows() == a.rows() && panel.rows() >= panel.columns(), "eliminate");
     if (!a.empty() && panel.columns() > 0) {
-      do_eliminate(queue, panel, a);
+      do_eliminate(queue, panel, a, scratch);
     }
+  }
+  /// Elements of memory with which eliminate() is faster for a panel of so many columns, with so
+  /// many rows below them, and so many columns of `a`; 0 where none helps. No smaller operands need
+  /// more.
+  virtual std::int64_t eliminate_scratch(std::int64_t /*width*/, std::int64_t /*rows*/,
+                                         std::int64_t /*columns*/) const {
+    return 0;
   }
   /// a2 = u11^-1 a2, a1 -= u01 a2, where `panel` = [u01; u11] are columns of U down to the end of
   /// their diagonal block, below whose diagonal nothing is read, and [a1; a2] has as many rows.
@@ -80,6 +87,9 @@ class LuKernels {
                     triangle, op, tile, b);
     }
   }
+  /// Rows of a triangle that solve_tile takes at once, for so many right-hand sides, sooner than in
+  /// parts; 0: of no use.
+  virtual std::int64_t rows_to_solve(Op /*op*/, std::int64_t /*columns*/) const { return 0; }
   /// target[j] = the largest modulus of a_0j, ..., a_(first + j)j: of columns of U, whose diagonal
   /// begins in row `first`. NaN if one is.
   void upper_max(Queue& queue, std::int64_t first, In a, double* target) const {
@@ -109,6 +119,15 @@ class LuKernels {
     require(source.columns() == target.columns(), "choose rows");
     if (!target.empty()) {
       do_choose_rows(queue, {.name = "choose rows"}, source, rows, target);
+    }
+  }
+
+  /// Row i of `a` becomes what row rows[i] of it has been: all rows, in another order. `scratch`:
+  /// of the shape of `a`, without gaps.
+  void order_rows(Queue& queue, const std::int64_t* rows, Out a, Out scratch) const {
+    require(same_shape(a, scratch), "order rows");
+    if (!a.empty()) {
+      do_order_rows(queue, {.name = "order rows"}, rows, a, scratch);
     }
   }
 
@@ -166,7 +185,7 @@ class LuKernels {
                         std::int64_t* places, std::int64_t* info) const = 0;
   virtual void do_swap_rows(Queue& queue, const WorkInfo& info, std::int64_t first,
                             const std::int64_t* places, std::int64_t count, Out a) const = 0;
-  virtual void do_eliminate(Queue& queue, In panel, Out a) const {
+  virtual void do_eliminate(Queue& queue, In panel, Out a, Out /*scratch*/) const {
     const std::int64_t w = panel.columns();
     const Out a1 = a.block(0, 0, w, a.columns());
     solve_tile(queue, Triangle::lower, Op::none, panel.block(0, 0, w, w), a1);
@@ -190,6 +209,11 @@ class LuKernels {
                                  const std::int64_t* columns, Out target) const = 0;
   virtual void do_choose_rows(Queue& queue, const WorkInfo& info, In source,
                               const std::int64_t* rows, Out target) const = 0;
+  virtual void do_order_rows(Queue& queue, const WorkInfo& info, const std::int64_t* rows, Out a,
+                             Out scratch) const {
+    do_choose_rows(queue, info, a, rows, scratch);
+    base_.copy(queue, scratch, a);
+  }
   virtual void do_order_columns(Queue& queue, const WorkInfo& info, In source,
                                 const std::int64_t* columns, Out target) const = 0;
   virtual void do_multiply(Queue& queue, const WorkInfo& info, Op op, In a, In x, Out y,

@@ -32,6 +32,11 @@ class GpuLuKernels final : public runtime::LuKernels<T> {
     }
   }
 
+  std::int64_t eliminate_scratch(std::int64_t width, std::int64_t rows,
+                                 std::int64_t columns) const override {
+    return kernels().eliminate_scratch(width, rows, columns);
+  }
+
  protected:
   void do_panel(Queue& /*queue*/, const WorkInfo& /*info*/, std::int64_t first, Out a,
                 std::int64_t* places, std::int64_t* info) const override {
@@ -49,10 +54,11 @@ class GpuLuKernels final : public runtime::LuKernels<T> {
     kernels().swap_rows(gpu_->queue(), first, places_there.view().data(), count, a_there.view());
     fetch(a_there);
   }
-  void do_eliminate(Queue& /*queue*/, In panel, Out a) const override {
+  void do_eliminate(Queue& /*queue*/, In panel, Out a, Out scratch) const override {
     OnGpu panel_there(*gpu_, panel);
     OnGpu a_there(*gpu_, a);
-    kernels().eliminate(gpu_->queue(), panel_there.view(), a_there.view());
+    OnGpu scratch_there(*gpu_, scratch);
+    kernels().eliminate(gpu_->queue(), panel_there.view(), a_there.view(), scratch_there.view());
     fetch(a_there);
   }
   void do_eliminate_above(Queue& /*queue*/, In panel, Out a) const override {
@@ -99,6 +105,15 @@ class GpuLuKernels final : public runtime::LuKernels<T> {
     kernels().choose_rows(gpu_->queue(), source_there.view(), rows_there.view().data(),
                           target_there.view());
     fetch(target_there);
+  }
+  void do_order_rows(Queue& /*queue*/, const WorkInfo& /*info*/, const std::int64_t* rows, Out a,
+                     Out scratch) const override {
+    OnGpu a_there(*gpu_, a);
+    OnGpu rows_there(*gpu_, list(rows, a.rows()));
+    OnGpu scratch_there(*gpu_, scratch);
+    kernels().order_rows(gpu_->queue(), rows_there.view().data(), a_there.view(),
+                         scratch_there.view());
+    fetch(a_there);
   }
   void do_order_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
                         const std::int64_t* columns, Out target) const override {

@@ -1,6 +1,7 @@
 // The kernels of LU on the CPU, where there is no GPU: see emulation/emulator.hpp.
 
 #include "kernels/orders.hpp"
+#include "runtime/cuda/cholesky_device_kernels.hpp"
 #include "runtime/cuda/eliminate_above.hpp"
 #include "runtime/cuda/kernels/cluster.cuh"
 #include "runtime/cuda/kernels/launch.cuh"
@@ -33,6 +34,14 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
  public:
   using runtime::LuKernels<T>::LuKernels;
 
+  /// Of few rows, too.
+  std::int64_t eliminate_scratch(std::int64_t width, std::int64_t rows,
+                                 std::int64_t columns) const override {
+    const bool splits =
+        runtime::cuda::CholeskyDeviceKernels<runtime::cuda::Element<T>>::splits_panels(width);
+    return splits && rows > 0 ? Own::split_scratch(width, rows, columns) : 0;
+  }
+
  protected:
   void do_panel(Queue& queue, const WorkInfo& /*info*/, std::int64_t first, Out a,
                 std::int64_t* places, std::int64_t* info) const override {
@@ -55,10 +64,17 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
     }
   }
   /// On a GPU products and solves are cuBLAS's work.
-  void do_eliminate(Queue& queue, In panel, Out a) const override {
+  void do_eliminate(Queue& queue, In panel, Out a, Out scratch) const override {
     const std::int64_t w = panel.columns();
     this->solve_tile(queue, Triangle::lower, Op::none, panel.block(0, 0, w, w),
                      a.block(0, 0, w, a.columns()));
+    if (!scratch.empty()) {
+      const std::int64_t rows = a.rows() - w;
+      const In u12 = a.block(0, 0, w, a.columns());
+      Own::split_update(nullptr, elements(panel.block(w, 0, rows, w)), elements(u12),
+                        elements(a.block(w, 0, rows, a.columns())), elements(scratch).data());
+      return;
+    }
     for (std::int64_t j = 0; j < a.columns(); ++j) {
       for (std::int64_t i = w; i < a.rows(); ++i) {
         for (std::int64_t k = 0; k < w; ++k) {
@@ -118,6 +134,10 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
   void do_choose_rows(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
                       const std::int64_t* rows, Out target) const override {
     Own::choose_rows(nullptr, elements(source), rows, elements(target));
+  }
+  void do_order_rows(Queue& /*queue*/, const WorkInfo& /*info*/, const std::int64_t* rows, Out a,
+                     Out /*scratch*/) const override {
+    Own::order_rows(nullptr, rows, elements(a));
   }
   void do_order_columns(Queue& /*queue*/, const WorkInfo& /*info*/, In source,
                         const std::int64_t* columns, Out target) const override {

@@ -418,6 +418,27 @@ TYPED_TEST_P(LuKernelsTest, ChooseRows_MovesNumbersAlone) {
   }
 }
 
+TYPED_TEST_P(LuKernelsTest, OrderRows_MovesNumbersAlone) {
+  using T = typename TypeParam::Dtype;
+  constexpr std::int64_t count = 700;  // more than a block has threads
+  const DenseMatrix<T> a = right_hand_sides<T>(count, 7);
+  std::vector<std::int64_t> rows(count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    rows[static_cast<std::size_t>(i)] = (11 * i + 3) % count;
+  }
+  Embedded<T> ordered(a);
+  DenseMatrix<T> scratch(count, 7);
+  this->kernels_.order_rows(this->queue_, rows.data(), ordered.view(), scratch.view());
+  this->finish();
+  EXPECT_TRUE(ordered.frame_intact());
+  const DenseMatrix<T> value = ordered.value();
+  for (std::int64_t j = 0; j < 7; ++j) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      EXPECT_EQ(value(i, j), a(rows[static_cast<std::size_t>(i)], j));
+    }
+  }
+}
+
 TYPED_TEST_P(LuKernelsTest, OrderColumns_MovesNumbersAlone) {
   using T = typename TypeParam::Dtype;
   const DenseMatrix<T> a = right_hand_sides<T>(300, 37);
@@ -430,6 +451,83 @@ TYPED_TEST_P(LuKernelsTest, OrderColumns_MovesNumbersAlone) {
   for (std::int64_t j = 0; j < 4; ++j) {
     for (std::int64_t i = 0; i < 300; ++i) {
       EXPECT_EQ(value(i, j), a(i, columns[static_cast<std::size_t>(j)]));
+    }
+  }
+}
+
+/// Sizes of rows and columns of a system, as exponents of two: what they do to l21, u12 and a22.
+struct Units {
+  int of_all = 0;
+  int of_rows = 0;     // from one to the next, downwards
+  int of_columns = 0;  // likewise, eighty of them in turn
+
+  int row(std::int64_t i) const { return -of_rows * static_cast<int>(i % 100) / 2; }
+  int column(std::int64_t j) const { return of_columns * static_cast<int>(j % 80 - 40); }
+};
+
+/// Numbers of float32 may be products of shorter ones: equations and unknowns in any units lose
+/// nothing by it.
+TYPED_TEST_P(LuKernelsTest, Eliminate_InAnyUnits_IsAsGoodAsProductsAre) {
+  using T = typename TypeParam::Dtype;
+  struct Shape {
+    std::int64_t width;
+    std::int64_t rows;
+    std::int64_t columns;
+  };
+  std::vector<Shape> shapes{{1, 1, 1}, {5, 0, 3}, {5, 7, 9}, {64, 150, 140}};
+  const Shape large{128, 1100, 1060};  // what it takes for a GPU to want memory
+  if (this->kernels_.eliminate_scratch(large.width, large.rows, large.columns) > 0 &&
+      this->kernels_.eliminate_scratch(64, 150, 140) == 0) {
+    shapes.push_back(large);
+  }
+  const auto times = [](T x, int exponent) {
+    return x * static_cast<RealOf<T>>(std::ldexp(1.0, exponent));
+  };
+  for (const Shape shape : shapes) {
+    for (const Units units :
+         {Units{}, {0, 1, 0}, {0, 0, 1}, {0, 1, 1}, {118, 0, 0}, {-108, 0, 0}}) {
+      const std::int64_t rows = shape.width + shape.rows;
+      DenseMatrix<T> panel = right_hand_sides<T>(rows, shape.width, 4);
+      DenseMatrix<T> before = right_hand_sides<T>(rows, shape.columns, 8);
+      const auto of_row = [&](std::int64_t i) {
+        return i < shape.width ? units.row(i) : units.row(99) + units.row(i) / 4;
+      };
+      for (std::int64_t k = 0; k < shape.width; ++k) {
+        for (std::int64_t i = 0; i < shape.width; ++i) {
+          panel(i, k) = T{};  // so u12 stays as it is
+        }
+        for (std::int64_t i = shape.width; i < rows; ++i) {
+          panel(i, k) = times(panel(i, k), of_row(i) - of_row(k));
+        }
+      }
+      for (std::int64_t j = 0; j < shape.columns; ++j) {
+        for (std::int64_t i = 0; i < rows; ++i) {
+          before(i, j) = times(before(i, j), units.of_all + of_row(i) + units.column(j));
+        }
+      }
+      Embedded<T> a(before);
+      DenseMatrix<T> scratch(
+          this->kernels_.eliminate_scratch(shape.width, shape.rows, shape.columns), 1);
+      this->kernels_.eliminate(this->queue_, panel.view(), a.view(), scratch.view());
+      this->finish();
+      EXPECT_TRUE(a.frame_intact());
+      const DenseMatrix<T> after = a.value();
+      const std::int64_t some = shape.rows > 1000 ? 97 : 1;
+      for (std::int64_t entry = 0; entry < shape.rows * shape.columns; entry += some) {
+        const std::int64_t i = shape.width + entry % shape.rows;
+        const std::int64_t j = entry / shape.rows;
+        std::complex<double> sum = std::complex<double>(after(i, j));
+        double size = std::abs(sum);
+        for (std::int64_t k = 0; k < shape.width; ++k) {
+          const std::complex<double> term =
+              std::complex<double>(panel(i, k)) * std::complex<double>(before(k, j));
+          sum += term;
+          size += std::abs(term);
+        }
+        ASSERT_LE(std::abs(sum - std::complex<double>(before(i, j))), 8.0 * unit_roundoff<T> * size)
+            << i << " " << j << " of " << shape.width << ", " << shape.rows << ", units "
+            << units.of_all << " " << units.of_rows << " " << units.of_columns;
+      }
     }
   }
 }
@@ -508,7 +606,8 @@ REGISTER_TYPED_TEST_SUITE_P(
     SwapRows_InTurn_IsWhatItSays, SolveTile_OfEachTriangleAndOp_IsAsStableAsASolve,
     Multiply_WhereSumsCancel_KeepsTwiceThePrecision, SumsOfRowsAndErrorsByComponents_AreAsDefined,
     TransposeAndChooseColumns_MoveNumbersAlone, ChooseRows_MovesNumbersAlone,
-    OrderColumns_MovesNumbersAlone, EliminateAbove_OfAnyShape_SolvesAndSubtracts,
+    OrderRows_MovesNumbersAlone, OrderColumns_MovesNumbersAlone,
+    Eliminate_InAnyUnits_IsAsGoodAsProductsAre, EliminateAbove_OfAnyShape_SolvesAndSubtracts,
     UpperMax_LooksAtUAlone, ShapesThatDoNotFit_AreABug);
 
 }  // namespace shardsolve::testing

@@ -57,8 +57,13 @@ class Factorisation {
         slab_(slab),
         kernels_(rank.kernels<runtime::LuKernels<T>>()),
         flags_(rank),
-        panels_(rank, slots, elements_of_places<T>(layout.tile()) + largest_panel()),
+        panels_(rank, slots,
+                elements_of_places<T>(layout.tile()) + (is_alone() ? 0 : largest_panel())),
         places_(rank.workspace<std::int64_t>(layout.size(), 1)),
+        scratch_(
+            rank.workspace<T>(kernels_.eliminate_scratch(
+                                  layout.tile(), layout.size() - layout.tile(), slab.columns()),
+                              1)),
         largest_(rank.workspace<double>(slab.columns(), 1)),
         packed_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {}
@@ -97,6 +102,7 @@ class Factorisation {
 
   Step end() const { return Step(layout_.steps()); }
   bool owns(Step step) const { return step < end() && layout_.owner(step) == rank_.index(); }
+  bool is_alone() const { return rank_.count() == 1; }
   std::int64_t width(Step step) const { return layout_.columns(step).size(); }
   /// Rows of the panel of a step.
   std::int64_t height(Step step) const { return layout_.size() - layout_.eliminated(step); }
@@ -109,8 +115,12 @@ class Factorisation {
     return largest;
   }
 
-  /// The panel of a step as it travels, behind its places.
+  /// The panel of a step as it travels, behind its places. A rank that is alone sends none: there
+  /// it is where it was made.
   MatrixView<T> panel(Step step) const {
+    if (is_alone()) {
+      return remaining(step, layout_.columns(step));
+    }
     return panels_.payload(step.value(), layout_.owner(step), elements_of_places<T>(width(step)),
                            height(step), width(step));
   }
@@ -131,7 +141,7 @@ class Factorisation {
     }
     if (step.value() >= 1) {
       // A rank alone has made that panel itself, in this queue.
-      if (rank_.count() > 1) {
+      if (!is_alone()) {
         rank_.panel().wait(panels_.arrived(step.value() - 1), sites::next_column_arrived);
       }
       update(rank_.panel(), step - 1, layout_.columns(step));
@@ -140,7 +150,9 @@ class Factorisation {
     const MatrixView<T> column = remaining(step, layout_.columns(step));
     kernels_.panel(rank_.panel(), layout_.eliminated(step), column, places(step),
                    &panels_.header(step.value(), rank_.index())->pivot);
-    rank_.kernels<T>().copy(rank_.panel(), column, panel(step));
+    if (!is_alone()) {
+      rank_.kernels<T>().copy(rank_.panel(), column, panel(step));
+    }
     rank_.panel().record(packed_);
   }
 
@@ -149,8 +161,9 @@ class Factorisation {
     if (owns(step)) {
       rank_.transfer().wait(packed_, sites::panel_packed);
     }
-    panels_.publish(step.value(), owner,
-                    elements_of_places<T>(width(step)) + height(step) * width(step));
+    panels_.publish(
+        step.value(), owner,
+        elements_of_places<T>(width(step)) + (is_alone() ? 0 : height(step) * width(step)));
     rank_.transfer().copy(places_.data() + layout_.eliminated(step), places(step),
                           static_cast<std::size_t>(width(step)) * sizeof(std::int64_t));
     flags_.receive(step.value(), panels_.header(step.value(), owner));
@@ -168,25 +181,28 @@ class Factorisation {
     rank_.update().wait(panels_.arrived(step.value()), sites::trailing_arrived);
     update(rank_.update(), step, next);
     rank_.update().record(*column_ready_[static_cast<std::size_t>(step.value() % 2)]);
-    update(rank_.update(), step, {next.end, LocalIndex(slab_.columns())});
+    update(rank_.update(), step, {next.end, LocalIndex(slab_.columns())}, scratch_);
     rank_.update().record(panels_.done(step.value()));
   }
 
   /// [a12; a22] = P [a12; a22], a12 = l11^-1 a12, a22 -= l21 a12 in some columns.
-  void update(runtime::Queue& queue, Step step, LocalRange columns) {
+  void update(runtime::Queue& queue, Step step, LocalRange columns, MatrixView<T> scratch = {}) {
     const MatrixView<T> a = remaining(step, columns);
     kernels_.swap_rows(queue, layout_.eliminated(step), places(step), width(step), a);
-    kernels_.eliminate(queue, panel(step), a);
+    kernels_.eliminate(queue, panel(step), a, scratch);
   }
 
   /// The loop is over, and nothing of it is left to do on this rank. Below each panel of this rank
   /// all swaps that came after it are one exchange of rows.
   void order_rows_of_l() {
     rank_.report("order", 0.0);
+    each_run_of_own_steps([this](Step first, LocalRange columns) {
+      kernels_.upper_max(rank_.update(), layout_.eliminated(first),
+                         slab_.columns_from(columns.begin.value(), columns.size()),
+                         largest_.data() + columns.begin.value());
+    });
     const auto n = static_cast<std::size_t>(layout_.size());
-    const Exchanges memory{rank_.host_workspace<std::int64_t>(exchanges_at_once * layout_.size()),
-                           rank_.workspace<T>(largest_own_part(), 1)};
-    std::int64_t exchanges = 0;
+    RowExchanges exchanges(*this);
     // Row i ends with what is in row from[i] before these swaps; `moved`: likewise of one step.
     std::vector<std::int64_t> from(n);
     std::iota(from.begin(), from.end(), 0);
@@ -196,7 +212,7 @@ class Factorisation {
       const std::int64_t first = layout_.eliminated(step);
       const std::int64_t below = layout_.eliminated(step + 1);
       if (owns(step)) {
-        exchange_rows(step, std::span(from).subspan(at(below)), memory, exchanges++);
+        exchanges.add(step, std::span(from).subspan(at(below)));
       }
       for (std::int64_t i = first; i < below; ++i) {
         std::swap(moved[at(i)], moved[at(order_[at(i)])]);
@@ -209,38 +225,83 @@ class Factorisation {
         moved[at(order_[at(i)])] = order_[at(i)];
       }
     }
+    exchanges.enqueue();
   }
-  /// Memory of the call: rows on their way to the device, and a part of L.
-  struct Exchanges {
-    std::int64_t* rows;
-    MatrixView<T> ordered;
-  };
-  static constexpr std::int64_t exchanges_at_once = 16;
+  /// Exchanges of the rows below own panels: some at a time, as copies of few numbers to a GPU take
+  /// longer than to move the rows.
+  class RowExchanges {
+   public:
+    explicit RowExchanges(Factorisation& of)
+        : of_(of),
+          there_(of.rank_.host_workspace<std::int64_t>(2 * most())),
+          here_(of.rank_.workspace<std::int64_t>(most(), 1)),
+          ordered_(of.rank_.workspace<T>(of.largest_own_part(), 1)) {}
 
-  /// `from`: where each row below the panel comes from; `number`: of exchanges before this one.
-  void exchange_rows(Step step, std::span<const std::int64_t> from, const Exchanges& memory,
-                     std::int64_t number) {
-    const std::int64_t first = layout_.eliminated(step + 1);
-    const LocalRange columns = layout_.columns(step);
-    kernels_.upper_max(rank_.update(), layout_.eliminated(step),
-                       slab_.columns_from(columns.begin.value(), columns.size()),
-                       largest_.data() + columns.begin.value());
-    if (from.empty()) {
-      return;
+    /// `from`: where each row below the panel comes from.
+    void add(Step step, std::span<const std::int64_t> from) {
+      if (from.empty()) {
+        return;
+      }
+      if (steps_.size() == at_once) {
+        enqueue();
+      }
+      const std::int64_t first = of_.layout_.eliminated(step + 1);
+      std::transform(from.begin(), from.end(), there_ + part_ * most() + used_,
+                     [first](std::int64_t row) { return row - first; });
+      steps_.push_back(step);
+      used_ += std::ssize(from);
     }
-    const std::int64_t slot = number % exchanges_at_once;
-    if (number > 0 && slot == 0) {
-      rank_.finish(rank_.update());  // the rows of before may go
+    void enqueue() {
+      if (steps_.empty()) {
+        return;
+      }
+      runtime::Queue& queue = of_.rank_.update();
+      queue.copy(here_.data(), there_ + part_ * most(),
+                 static_cast<std::size_t>(used_) * sizeof(std::int64_t));
+      std::int64_t begin = 0;
+      for (const Step step : steps_) {
+        const std::int64_t first = of_.layout_.eliminated(step + 1);
+        const LocalRange columns = of_.layout_.columns(step);
+        const std::int64_t count = of_.layout_.size() - first;
+        of_.kernels_.order_rows(
+            queue, here_.data() + begin,
+            of_.slab_.block(first, columns.begin.value(), count, columns.size()),
+            MatrixView<T>(ordered_.data(), count, columns.size()));
+        begin += count;
+      }
+      steps_.clear();
+      used_ = 0;
+      part_ = 1 - part_;
+      if (sent_++ > 0) {
+        of_.rank_.finish(queue);  // the rows that the other part was filled with may go
+      }
     }
-    std::int64_t* const rows = memory.rows + slot * layout_.size();
-    std::transform(from.begin(), from.end(), rows,
-                   [first](std::int64_t row) { return row - first; });
-    const auto count = std::ssize(from);
-    const MatrixView<T> l21 = slab_.block(first, columns.begin.value(), count, columns.size());
-    const MatrixView<T> ordered(memory.ordered.data(), count, columns.size());
-    rank_.update().copy(places_.data(), rows, from.size_bytes());
-    kernels_.choose_rows(rank_.update(), l21, places_.data(), ordered);
-    rank_.kernels<T>().copy(rank_.update(), ordered, l21);
+
+   private:
+    static constexpr std::size_t at_once = 16;
+    std::int64_t most() const { return static_cast<std::int64_t>(at_once) * of_.layout_.size(); }
+
+    Factorisation& of_;
+    std::int64_t* there_;  // on the host, in two parts, filled in turn
+    MatrixView<std::int64_t> here_;
+    MatrixView<T> ordered_;  // a part of L
+    std::vector<Step> steps_;
+    std::int64_t used_ = 0;
+    std::int64_t part_ = 0;
+    std::int64_t sent_ = 0;
+  };
+
+  /// work(first step, their columns) for own steps that follow each other, together.
+  template <class Work>
+  void each_run_of_own_steps(const Work& work) const {
+    for (Step first = layout_.next_owned(rank_.index(), Step(0)); first < end();) {
+      Step next = first + 1;
+      while (owns(next)) {
+        next = next + 1;
+      }
+      work(first, LocalRange{layout_.columns(first).begin, layout_.columns(next - 1).end});
+      first = layout_.next_owned(rank_.index(), next);
+    }
   }
   /// Elements of the largest part of L below a panel of this rank.
   std::int64_t largest_own_part() const {
@@ -280,16 +341,14 @@ class Factorisation {
   /// This rank's, one a column.
   std::vector<T> diagonal_of_u() {
     const MatrixView<T> diagonal = rank_.workspace<T>(slab_.columns(), 1);
-    for (Step step = layout_.next_owned(rank_.index(), Step(0)); step < end();
-         step = layout_.next_owned(rank_.index(), step + 1)) {
-      const LocalRange columns = layout_.columns(step);
+    each_run_of_own_steps([&](Step step, LocalRange columns) {
       const T* const first =
           slab_.block(layout_.eliminated(step), columns.begin.value(), 1, 1).data();
       const std::int64_t count = columns.size();
       rank_.kernels<T>().copy(rank_.update(),
                               MatrixView<const T>(first, 1, count, slab_.stride() + 1),
                               MatrixView<T>(diagonal.data() + columns.begin.value(), 1, count));
-    }
+    });
     return rank_.fetch(rank_.update(), diagonal.data(), slab_.columns());
   }
 
@@ -362,7 +421,8 @@ class Factorisation {
   const runtime::LuKernels<T>& kernels_;
   programs::StepFlags flags_;
   programs::MessageRing<T> panels_;
-  MatrixView<std::int64_t> places_;  // of all steps; then of an exchange
+  MatrixView<std::int64_t> places_;  // of all steps
+  MatrixView<T> scratch_;            // of updates
   std::vector<std::int64_t> order_;  // the same, on the host
   MatrixView<double> largest_;       // of each column of U
   runtime::Event& packed_;           // the owner's panel is ready to be sent

@@ -17,7 +17,7 @@
 //
 // What the next step needs is computed first, the rest while the next step is under way. A rank
 // that is alone sends nothing, not even to itself: its host would wait for that longer than for the
-// work.
+// work. It takes several steps of the factor as one, where its device solves for more rows at once.
 
 #include "dense/lu/triangular_solve.hpp"
 
@@ -56,30 +56,41 @@ class Sweep {
       : rank_(rank),
         layout_(layout),
         slab_(slab),
-        steps_(layout.steps()),
         base_(rank.kernels<T>()),
         kernels_(rank.kernels<runtime::LuKernels<T>>()) {}
 
  protected:
-  void begin(Triangle triangle, bool upwards, MatrixView<T> b) {
+  void begin(Triangle triangle, Op op, bool upwards, MatrixView<T> b) {
     triangle_ = triangle;
     upwards_ = upwards;
     b_ = b;
+    const std::int64_t at_once = is_alone() ? kernels_.rows_to_solve(op, b.columns()) : 0;
+    together_ = std::max<std::int64_t>(at_once / layout_.tile(), 1);
+    steps_ = (layout_.steps() + together_ - 1) / together_;
   }
-  /// The layout's step, of which number `turn` of the sweep is.
-  Step at(std::int64_t turn) const { return Step(upwards_ ? turn : steps_ - 1 - turn); }
+  /// The layout's step, of which number `turn` of the sweep is, or the first of those.
+  Step at(std::int64_t turn) const {
+    return Step((upwards_ ? turn : steps_ - 1 - turn) * together_);
+  }
+  /// The one behind them.
+  Step behind_those_of(std::int64_t turn) const {
+    return Step(std::min(at(turn).value() + together_, layout_.steps()));
+  }
   bool owns(std::int64_t turn) const {
     return turn >= 0 && turn < steps_ && layout_.owner(at(turn)) == rank_.index();
   }
   static std::size_t slot(std::int64_t turn) { return static_cast<std::size_t>(turn % slots); }
-  std::int64_t size(std::int64_t turn) const { return layout_.columns(at(turn)).size(); }
+  LocalRange columns(std::int64_t turn) const {
+    return {layout_.columns(at(turn)).begin, layout_.columns(behind_those_of(turn) - 1).end};
+  }
+  std::int64_t size(std::int64_t turn) const { return columns(turn).size(); }
   Places places(std::int64_t turn) const {
-    return {layout_.eliminated(at(turn)), layout_.eliminated(at(turn) + 1)};
+    return {layout_.eliminated(at(turn)), layout_.eliminated(behind_those_of(turn))};
   }
 
   /// Rows of B that belong to a step of this rank.
   MatrixView<T> rows_of_b(std::int64_t turn) const {
-    return b_.block(layout_.columns(at(turn)).begin.value(), 0, size(turn), b_.columns());
+    return b_.block(columns(turn).begin.value(), 0, size(turn), b_.columns());
   }
   /// Rows of L and U in some columns of this rank.
   MatrixView<const T> factor(Places rows, LocalRange columns) const {
@@ -97,15 +108,17 @@ class Sweep {
     }
   }
   void solve_tile(std::int64_t turn, Op op) {
-    kernels_.solve_tile(rank_.update(), triangle_, op,
-                        factor(places(turn), layout_.columns(at(turn))), rows_of_b(turn));
+    kernels_.solve_tile(rank_.update(), triangle_, op, factor(places(turn), columns(turn)),
+                        rows_of_b(turn));
   }
 
   mesh::Rank& rank_;
   const SlabLayout& layout_;
   MatrixView<const T> slab_;
-  std::int64_t steps_;
-  Triangle triangle_ = Triangle::lower;  // of the current run
+  // of the current run
+  std::int64_t steps_ = 0;
+  std::int64_t together_ = 1;  // the layout's steps in one of these
+  Triangle triangle_ = Triangle::lower;
   bool upwards_ = true;
   MatrixView<T> b_;
   const runtime::Kernels<T>& base_;
@@ -131,7 +144,7 @@ class ByColumns : Sweep<T> {
 
   /// b = t^-1 b: L, upwards, or U, downwards.
   void run(Triangle triangle, MatrixView<T> b) {
-    this->begin(triangle, triangle == Triangle::lower, b);
+    this->begin(triangle, Op::none, triangle == Triangle::lower, b);
     z_ = sums_.columns_from(0, b.columns());
     base_.fill(rank_.update(), T{0}, z_);
     for (std::int64_t turn = 0; turn < steps_; ++turn) {
@@ -217,9 +230,8 @@ class ByColumns : Sweep<T> {
 
   /// z += t21 b1 on some rows.
   void eliminate(std::int64_t turn, Places rows) {
-    base_.gemm(rank_.update(), Op::none, Op::none, T{1},
-               this->factor(rows, layout_.columns(this->at(turn))), this->rows_of_b(turn), T{1},
-               z_rows(rows));
+    base_.gemm(rank_.update(), Op::none, Op::none, T{1}, this->factor(rows, this->columns(turn)),
+               this->rows_of_b(turn), T{1}, z_rows(rows));
   }
 
   MatrixView<T> sums_;
@@ -243,7 +255,7 @@ class ByRows : Sweep<T> {
 
   /// b = op(t)^-1 b: U, upwards, or L, downwards.
   void run(Triangle triangle, Op op, MatrixView<T> b) {
-    this->begin(triangle, triangle == Triangle::upper, b);
+    this->begin(triangle, op, triangle == Triangle::upper, b);
     if (this->is_alone()) {
       run_alone(op);
       return;
@@ -295,7 +307,8 @@ class ByRows : Sweep<T> {
   /// Own rows that come after those of a step.
   LocalRange behind(std::int64_t turn) const {
     if (upwards_) {
-      return {layout_.eliminated(rank_.index(), this->at(turn) + 1), LocalIndex(b_.rows())};
+      return {layout_.eliminated(rank_.index(), this->behind_those_of(turn)),
+              LocalIndex(b_.rows())};
     }
     return {LocalIndex(0), layout_.eliminated(rank_.index(), this->at(turn))};
   }

@@ -30,6 +30,13 @@ struct LuDeviceKernels {
   static void narrow_panel(cudaStream_t stream, std::int64_t first, std::int64_t before, Out a,
                            std::int64_t* places, std::int64_t* info, void* scratch);
 
+  /// a22 -= l21 u12, for float32 and complex64, on tensor cores: each number is split in two of
+  /// float16; see kernels/lu/split_operands.cu. Whether the width allows it, and it pays.
+  static bool splits_update(std::int64_t width, std::int64_t rows, std::int64_t columns);
+  /// Elements.
+  static std::int64_t split_scratch(std::int64_t width, std::int64_t rows, std::int64_t columns);
+  static void split_update(cudaStream_t stream, In l21, In u12, Out a22, E* scratch);
+
   /// Swaps that are made at once.
   static constexpr std::int64_t max_swaps = 512;
   static constexpr std::size_t swap_scratch = 2 * max_swaps * sizeof(std::uint32_t);
@@ -41,6 +48,9 @@ struct LuDeviceKernels {
   static void choose_columns(cudaStream_t stream, In source, const std::int64_t* columns,
                              Out target);
   static void choose_rows(cudaStream_t stream, In source, const std::int64_t* rows, Out target);
+  /// Whether the current device has shared memory for so many rows.
+  static bool orders_rows(std::int64_t rows);
+  static void order_rows(cudaStream_t stream, const std::int64_t* rows, Out a);
   static void order_columns(cudaStream_t stream, In source, const std::int64_t* columns,
                             Out target);
 

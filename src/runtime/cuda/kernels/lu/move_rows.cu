@@ -135,6 +135,25 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
+/// A block has a column.
+constexpr int order_threads = 512;
+template <class E>
+__global__ void __launch_bounds__(order_threads)
+    order_lines(const std::int64_t* rows, DeviceMatrix<E> a) {
+  E* const column = &dynamic_shared<E>();
+  E* const there = &a(0, blockIdx.x);
+  const int count = static_cast<int>(a.rows);
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += order_threads) {
+    column[i] = there[i];
+  }
+  __syncthreads();
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += order_threads) {
+    there[i] = column[rows[i]];
+  }
+}
+
 /// A block has `threads` rows of one column.
 template <class E>
 __global__ void __launch_bounds__(threads)
@@ -206,6 +225,18 @@ void LuDeviceKernels<E>::choose_rows(cudaStream_t stream, In source, const std::
 }
 
 template <class E>
+bool LuDeviceKernels<E>::orders_rows(std::int64_t rows) {
+  return static_cast<std::size_t>(rows) * sizeof(E) <= max_shared();
+}
+
+template <class E>
+void LuDeviceKernels<E>::order_rows(cudaStream_t stream, const std::int64_t* rows, Out a) {
+  const std::size_t bytes = static_cast<std::size_t>(a.rows()) * sizeof(E);
+  allow_shared(&order_lines<E>, bytes);
+  launch(stream, &order_lines<E>, a.columns(), {dim3(order_threads), bytes}, rows, device(a));
+}
+
+template <class E>
 void LuDeviceKernels<E>::order_columns(cudaStream_t stream, In source, const std::int64_t* columns,
                                        Out target) {
   const std::int64_t blocks_of_column = divide_up(target.rows(), threads);
@@ -225,6 +256,8 @@ void LuDeviceKernels<E>::transpose(cudaStream_t stream, In source, Out target) {
                                               std::int64_t, Out, void*);                        \
   template void LuDeviceKernels<E>::choose_columns(cudaStream_t, In, const std::int64_t*, Out); \
   template void LuDeviceKernels<E>::choose_rows(cudaStream_t, In, const std::int64_t*, Out);    \
+  template bool LuDeviceKernels<E>::orders_rows(std::int64_t);                                  \
+  template void LuDeviceKernels<E>::order_rows(cudaStream_t, const std::int64_t*, Out);         \
   template void LuDeviceKernels<E>::order_columns(cudaStream_t, In, const std::int64_t*, Out);  \
   template void LuDeviceKernels<E>::transpose(cudaStream_t, In, Out);
 
