@@ -179,6 +179,22 @@ class GpuLuKernels final : public runtime::LuKernels<T> {
   mutable std::optional<OneDevice> gpu_;
 };
 
+/// Panels of a little more rows than a cluster of sm_90 takes: their last columns have fewer.
+template <class T>
+class GpuPanel : public LuKernelsTest<LuKernelsOf<GpuLuKernels, T>> {};
+TYPED_TEST_SUITE(GpuPanel, Dtypes, DtypeNames);
+
+TYPED_TEST(GpuPanel, AtTheEndOfWhatClustersTake_IsItsFactor) {
+  using T = TypeParam;
+  for (const std::int64_t m : {2048 + 70, 4096 + 70}) {
+    const DenseMatrix<T> a = right_hand_sides<T>(m, 256);
+    DenseMatrix<T> lu = a;
+    std::vector<std::int64_t> places;
+    EXPECT_EQ(this->panel(lu.view(), places), 0);
+    EXPECT_LE(panel_ratio(a, lu, places, 0), 100.0) << m;  // sums of errors of 256 columns
+  }
+}
+
 INSTANTIATE_TYPED_TEST_SUITE_P(Gpu, LuKernelsTest, OfAllDtypes<GpuLuKernels>, LuKernelsNames);
 
 }  // namespace

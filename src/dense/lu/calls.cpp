@@ -39,30 +39,44 @@
 namespace shardsolve::dense::lu {
 namespace {
 
-/// What a look at A finds.
-struct Looked {
-  Scaled one_norm;
+/// What is found of A beside its factor, while that is made.
+struct Sizes {
   Scaled inf_norm;
   double largest = 0.0;  ///< max |a_ij|
 };
 
-/// max |a_ij|.
 template <Scalar T>
-double largest_entry(mesh::Rank& rank, MatrixView<const T> slab) {
-  const MatrixView<double> columns = rank.workspace<double>(slab.columns(), 1);
-  rank.kernels<T>().column_max(rank.update(), slab, columns.data());
-  double mine = 0.0;
-  for (const double one : rank.fetch(rank.update(), columns.data(), slab.columns())) {
-    mine = programs::largest(mine, one);
+class SizesOfMatrix {
+ public:
+  /// Enqueues the look at A, in a queue that the factorisation has no use for.
+  SizesOfMatrix(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                Scaled one_norm)
+      : rank_(rank),
+        inf_norm_(rank, layout, slab, one_norm, rank.panel_rest()),
+        width_(slab.columns()) {
+    const MatrixView<double> columns = rank.workspace<double>(width_, 1);
+    rank.kernels<T>().column_max(rank.panel_rest(), slab, columns.data());
+    columns_ = rank.fetch_later(rank.panel_rest(), columns.data(), width_);
   }
-  return programs::largest_of_all(rank, mine);
-}
 
-/// Looks at A, and at the right-hand sides if there are any.
+  Sizes get() {
+    rank_.finish(rank_.panel_rest());
+    const double mine = std::accumulate(columns_, columns_ + width_, 0.0, programs::largest);
+    return {inf_norm_.get(), programs::largest_of_all(rank_, mine)};
+  }
+
+ private:
+  mesh::Rank& rank_;
+  InfNorm<T> inf_norm_;
+  std::int64_t width_;
+  const double* columns_ = nullptr;  // on the host: the largest entry of each
+};
+
+/// Looks at A, and at the right-hand sides if there are any. Leaves ||A||_1.
 template <Scalar T>
 Outcome look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
-                const std::optional<RightHandSides<T>>& b, const std::shared_ptr<Looked>& looked) {
-  return call.run([a, b, looked](mesh::Rank& rank) {
+                const std::optional<RightHandSides<T>>& b, const std::shared_ptr<Scaled>& norm) {
+  return call.run([a, b, norm](mesh::Rank& rank) {
     static_cast<void>(rank.kernels<runtime::LuKernels<T>>());  // throws where there are none
     programs::require_reachable(rank, a, "the matrix");
     rank.report("check", 0.0);
@@ -71,10 +85,8 @@ Outcome look_at(const programs::PublicCall& call, const ShardedMatrix<T>& a,
     if (!check.outcome.ok()) {
       return check.outcome;
     }
-    Looked found{check.norm, inf_norm<T>(rank, a.layout(), slab, check.norm), 0.0};
-    found.largest = largest_entry<T>(rank, slab);
     if (rank.leads()) {
-      *looked = found;
+      *norm = check.norm;
     }
     if (!b) {
       return Outcome{};
@@ -126,11 +138,13 @@ std::optional<LuSketch<T>> sketch_if_overwritten(const programs::PublicCall& cal
 
 /// L and U in the given memory, or in memory of the call, and what is found beside them.
 template <Scalar T>
-void factor_matrix(const programs::PublicCall& call, double largest_of_a,
-                   const std::optional<ShardedMatrix<T>>& into, LuFactor<T>& made) {
+void factor_matrix(const programs::PublicCall& call, const std::optional<ShardedMatrix<T>>& into,
+                   LuFactor<T>& made) {
   const auto found = std::make_shared<Factored<T>>();
+  const auto sizes = std::make_shared<Sizes>();
   const programs::MemoryOfCall<T> memory(call.mesh);
-  made.outcome = call.run([matrix = made.matrix, into, memory, found](mesh::Rank& rank) {
+  made.outcome = call.run([matrix = made.matrix, one_norm = made.one_norm, into, memory, found,
+                           sizes](mesh::Rank& rank) {
     if (into) {
       programs::require_reachable(rank, *into, "the memory of the factor");
       if (!overwrites(matrix, *into)) {
@@ -143,18 +157,24 @@ void factor_matrix(const programs::PublicCall& call, double largest_of_a,
     const MatrixView<T> a = matrix.slab(rank.index());
     const MatrixView<T> slab =
         into ? into->slab(rank.index()) : memory.make(rank, a.rows(), a.columns());
-    if (!into || !overwrites(matrix, *into)) {
+    SizesOfMatrix<T> look(rank, matrix.layout(), a, one_norm);
+    if (into && overwrites(matrix, *into)) {
+      rank.finish(rank.panel_rest());
+    } else {
       rank.kernels<T>().copy(rank.update(), a, slab);
       rank.finish(rank.update());
     }
     Factored<T> factored = factor<T>(rank, matrix.layout(), slab);
     const Outcome outcome = factored.outcome;
+    const Sizes of_a = look.get();
     if (rank.leads()) {
       *found = std::move(factored);
+      *sizes = of_a;
     }
     return outcome;
   });
   made.slabs = into ? *into : memory.matrix(made.matrix.layout());
+  made.inf_norm = sizes->inf_norm;
   const bool is_there = made.outcome.ok() || made.outcome.status == Status::singular;
   if (!is_there) {
     // A and its largest entry are finite, so what has left the range is growth.
@@ -166,7 +186,7 @@ void factor_matrix(const programs::PublicCall& call, double largest_of_a,
   made.rows = std::make_shared<std::vector<std::int64_t>>(std::move(found->rows));
   made.sign = found->sign;
   made.log_modulus = found->log;
-  made.outcome.growth = largest_of_a > 0.0 ? found->largest / largest_of_a : 1.0;
+  made.outcome.growth = sizes->largest > 0.0 ? found->largest / sizes->largest : 1.0;
 }
 
 /// Checks the arguments, looks at A and at `b`, if there is one, and factors.
@@ -175,16 +195,16 @@ LuFactor<T> look_and_factor(const programs::PublicCall& call, const ShardedMatri
                             const std::optional<ShardedMatrix<T>>& into,
                             const std::optional<RightHandSides<T>>& b,
                             const SketchOf<T>& keep = SketchOf<T>{}) {
-  const auto looked = std::make_shared<Looked>();
-  Outcome outcome = look_at<T>(call, a, b, looked);
-  LuFactor<T> made{a, a, nullptr, looked->one_norm, looked->inf_norm, outcome};
+  const auto one_norm = std::make_shared<Scaled>();
+  Outcome outcome = look_at<T>(call, a, b, one_norm);
+  LuFactor<T> made{a, a, nullptr, *one_norm, Scaled{}, outcome};
   if (!outcome.ok()) {
     return made;
   }
   if (keep.wanted && into) {
     made.sketch = sketch_if_overwritten<T>(call, a, *into, made.one_norm, keep, outcome);
   }
-  factor_matrix(call, looked->largest, into, made);
+  factor_matrix(call, into, made);
   programs::add_cost(made.outcome, outcome);
   return made;
 }

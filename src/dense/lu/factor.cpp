@@ -21,6 +21,7 @@
 
 #include "core/compensated_sum.hpp"
 #include "core/each_dtype.hpp"
+#include "dense/lu/row_order.hpp"
 #include "dense/lu/wait_sites.hpp"
 #include "programs/gather.hpp"
 #include "programs/message_ring.hpp"
@@ -64,7 +65,6 @@ class Factorisation {
             rank.workspace<T>(kernels_.eliminate_scratch(
                                   layout.tile(), layout.size() - layout.tile(), slab.columns()),
                               1)),
-        largest_(rank.workspace<double>(slab.columns(), 1)),
         packed_(rank.event()),
         column_ready_{&rank.event(), &rank.event()} {}
 
@@ -83,6 +83,7 @@ class Factorisation {
       send_panel(step);
       update_trailing(step);
     }
+    RowExchanges exchanges(*this);  // takes its memory while the last steps are made
     flags_.finish(layout_.steps());
     flags_.throw_if_cancelled();
     Factored<T> result;
@@ -90,9 +91,10 @@ class Factorisation {
       result.outcome = overflow();
       return result;
     }
+    const OfU u = fetch_u_later();  // beside the update queue, which puts L in order
     order_ = rank_.fetch(rank_.update(), places_.data(), layout_.size());
-    order_rows_of_l();
-    finish(result);
+    order_rows_of_l(exchanges);
+    finish(u, result);
     return result;
   }
 
@@ -146,7 +148,10 @@ class Factorisation {
       }
       update(rank_.panel(), step - 1, layout_.columns(step));
     }
-    panels_.stamp(rank_.panel(), step.value());
+    // A rank alone reads its own headers: each slot's once, as nothing but a panel changes them.
+    if (!is_alone() || step.value() < slots || rank_.stop_requested()) {
+      panels_.stamp(rank_.panel(), step.value());
+    }
     const MatrixView<T> column = remaining(step, layout_.columns(step));
     kernels_.panel(rank_.panel(), layout_.eliminated(step), column, places(step),
                    &panels_.header(step.value(), rank_.index())->pivot);
@@ -192,48 +197,13 @@ class Factorisation {
     kernels_.eliminate(queue, panel(step), a, scratch);
   }
 
-  /// The loop is over, and nothing of it is left to do on this rank. Below each panel of this rank
-  /// all swaps that came after it are one exchange of rows.
-  void order_rows_of_l() {
-    rank_.report("order", 0.0);
-    each_run_of_own_steps([this](Step first, LocalRange columns) {
-      kernels_.upper_max(rank_.update(), layout_.eliminated(first),
-                         slab_.columns_from(columns.begin.value(), columns.size()),
-                         largest_.data() + columns.begin.value());
-    });
-    const auto n = static_cast<std::size_t>(layout_.size());
-    RowExchanges exchanges(*this);
-    // Row i ends with what is in row from[i] before these swaps; `moved`: likewise of one step.
-    std::vector<std::int64_t> from(n);
-    std::iota(from.begin(), from.end(), 0);
-    std::vector<std::int64_t> moved = from;
-    for (std::int64_t turn = layout_.steps(); turn-- > 0;) {
-      const Step step(turn);
-      const std::int64_t first = layout_.eliminated(step);
-      const std::int64_t below = layout_.eliminated(step + 1);
-      if (owns(step)) {
-        exchanges.add(step, std::span(from).subspan(at(below)));
-      }
-      for (std::int64_t i = first; i < below; ++i) {
-        std::swap(moved[at(i)], moved[at(order_[at(i)])]);
-      }
-      for (std::size_t i = at(first); i < n; ++i) {
-        from[i] = moved[at(from[i])];
-      }
-      for (std::int64_t i = first; i < below; ++i) {
-        moved[at(i)] = i;
-        moved[at(order_[at(i)])] = order_[at(i)];
-      }
-    }
-    exchanges.enqueue();
-  }
   /// Exchanges of the rows below own panels: some at a time, as copies of few numbers to a GPU take
   /// longer than to move the rows.
   class RowExchanges {
    public:
     explicit RowExchanges(Factorisation& of)
         : of_(of),
-          there_(of.rank_.host_workspace<std::int64_t>(2 * most())),
+          there_(of.rank_.host_workspace<std::int64_t>(batches * most())),
           here_(of.rank_.workspace<std::int64_t>(most(), 1)),
           ordered_(of.rank_.workspace<T>(of.largest_own_part(), 1)) {}
 
@@ -246,7 +216,7 @@ class Factorisation {
         enqueue();
       }
       const std::int64_t first = of_.layout_.eliminated(step + 1);
-      std::transform(from.begin(), from.end(), there_ + part_ * most() + used_,
+      std::transform(from.begin(), from.end(), there_ + sent_ % batches * most() + used_,
                      [first](std::int64_t row) { return row - first; });
       steps_.push_back(step);
       used_ += std::ssize(from);
@@ -256,7 +226,7 @@ class Factorisation {
         return;
       }
       runtime::Queue& queue = of_.rank_.update();
-      queue.copy(here_.data(), there_ + part_ * most(),
+      queue.copy(here_.data(), there_ + sent_ % batches * most(),
                  static_cast<std::size_t>(used_) * sizeof(std::int64_t));
       std::int64_t begin = 0;
       for (const Step step : steps_) {
@@ -271,26 +241,50 @@ class Factorisation {
       }
       steps_.clear();
       used_ = 0;
-      part_ = 1 - part_;
-      if (sent_++ > 0) {
-        of_.rank_.finish(queue);  // the rows that the other part was filled with may go
+      ++sent_;
+      if (sent_ % batches == 0) {
+        of_.rank_.finish(queue);  // the rows of before may go
       }
     }
 
    private:
-    static constexpr std::size_t at_once = 16;
+    static constexpr std::size_t at_once = 4;
+    static constexpr std::int64_t batches = 8;
     std::int64_t most() const { return static_cast<std::int64_t>(at_once) * of_.layout_.size(); }
 
     Factorisation& of_;
-    std::int64_t* there_;  // on the host, in two parts, filled in turn
+    std::int64_t* there_;  // on the host, of some batches
     MatrixView<std::int64_t> here_;
     MatrixView<T> ordered_;  // a part of L
     std::vector<Step> steps_;
     std::int64_t used_ = 0;
-    std::int64_t part_ = 0;
     std::int64_t sent_ = 0;
   };
 
+  /// The loop is over, and nothing of it is left to do on this rank. Below each panel of this rank
+  /// all swaps that came after it are one exchange of rows.
+  void order_rows_of_l(RowExchanges& exchanges) {
+    rank_.report("order", 0.0);
+    // Row i ends with what is in row from[i] before these swaps, and what is in row i comes to
+    // to[i].
+    std::vector<std::int64_t> from(static_cast<std::size_t>(layout_.size()));
+    std::iota(from.begin(), from.end(), 0);
+    std::vector<std::int64_t> to = from;
+    for (std::int64_t turn = layout_.steps(); turn-- > 0;) {
+      const Step step(turn);
+      const std::int64_t first = layout_.eliminated(step);
+      const std::int64_t below = layout_.eliminated(step + 1);
+      if (owns(step)) {
+        exchanges.add(step, std::span(from).subspan(at(below)));
+      }
+      for (std::int64_t i = below; i-- > first;) {  // one swap more comes before these
+        const std::size_t other = at(order_[at(i)]);
+        std::swap(from[at(to[at(i)])], from[at(to[other])]);
+        std::swap(to[at(i)], to[other]);
+      }
+    }
+    exchanges.enqueue();
+  }
   /// work(first step, their columns) for own steps that follow each other, together.
   template <class Work>
   void each_run_of_own_steps(const Work& work) const {
@@ -314,14 +308,34 @@ class Factorisation {
   }
   static std::size_t at(std::int64_t row) { return static_cast<std::size_t>(row); }
 
-  void finish(Factored<T>& result) {
-    const std::vector<T> diagonal = programs::gather_rows(rank_, layout_, diagonal_of_u());
-    const std::vector<double> columns =
-        rank_.fetch(rank_.update(), largest_.data(), slab_.columns());
-    double mine = 0.0;
-    for (const double one : columns) {
-      mine = programs::largest(mine, one);
-    }
+  /// What the host is to know of U, when the panel queue has made the copies.
+  struct OfU {
+    const T* diagonal;      // of own columns
+    const double* largest;  // numbers of them
+  };
+
+  OfU fetch_u_later() {
+    const MatrixView<T> diagonal = rank_.workspace<T>(slab_.columns(), 1);
+    const MatrixView<double> largest = rank_.workspace<double>(slab_.columns(), 1);
+    each_run_of_own_steps([&](Step first, LocalRange columns) {
+      const std::int64_t begin = columns.begin.value();
+      const MatrixView<T> a = slab_.columns_from(begin, columns.size());
+      kernels_.upper_max(rank_.panel(), layout_.eliminated(first), a, largest.data() + begin);
+      rank_.kernels<T>().copy(
+          rank_.panel(),
+          MatrixView<const T>(a.data() + layout_.eliminated(first), 1, a.columns(), a.stride() + 1),
+          MatrixView<T>(diagonal.data() + begin, 1, a.columns()));
+    });
+    return {rank_.fetch_later(rank_.panel(), diagonal.data(), slab_.columns()),
+            rank_.fetch_later(rank_.panel(), largest.data(), slab_.columns())};
+  }
+
+  void finish(const OfU& u, Factored<T>& result) {
+    const std::int64_t own = slab_.columns();
+    rank_.finish(rank_.panel());
+    const std::vector<T> diagonal =
+        programs::gather_rows(rank_, layout_, std::vector<T>(u.diagonal, u.diagonal + own));
+    const double mine = std::accumulate(u.largest, u.largest + own, 0.0, programs::largest);
     result.largest = programs::largest_of_all(rank_, mine);
     if (!std::isfinite(result.largest)) {
       result.outcome.status = Status::overflow;
@@ -338,29 +352,15 @@ class Factorisation {
     take_determinant(diagonal, odd, result);
   }
 
-  /// This rank's, one a column.
-  std::vector<T> diagonal_of_u() {
-    const MatrixView<T> diagonal = rank_.workspace<T>(slab_.columns(), 1);
-    each_run_of_own_steps([&](Step step, LocalRange columns) {
-      const T* const first =
-          slab_.block(layout_.eliminated(step), columns.begin.value(), 1, 1).data();
-      const std::int64_t count = columns.size();
-      rank_.kernels<T>().copy(rank_.update(),
-                              MatrixView<const T>(first, 1, count, slab_.stride() + 1),
-                              MatrixView<T>(diagonal.data() + columns.begin.value(), 1, count));
-    });
-    return rank_.fetch(rank_.update(), diagonal.data(), slab_.columns());
-  }
-
   /// Whether the elimination order is an odd permutation: a cycle of k is k - 1 swaps.
   bool is_odd_order() const {
-    const std::int64_t n = layout_.size();
-    std::vector<bool> seen(static_cast<std::size_t>(n));
+    const std::vector<std::int64_t> order = elimination_order(layout_);
+    std::vector<bool> seen(order.size());
     bool odd = false;
-    for (std::int64_t first = 0; first < n; ++first) {
-      for (std::int64_t i = first; !seen[static_cast<std::size_t>(i)];) {
-        seen[static_cast<std::size_t>(i)] = true;
-        i = layout_.row_at(Position(i)).value();
+    for (std::size_t first = 0; first < order.size(); ++first) {
+      for (std::size_t i = first; !seen[i];) {
+        seen[i] = true;
+        i = at(order[i]);
         odd = odd != (i != first);
       }
     }
@@ -424,7 +424,6 @@ class Factorisation {
   MatrixView<std::int64_t> places_;  // of all steps
   MatrixView<T> scratch_;            // of updates
   std::vector<std::int64_t> order_;  // the same, on the host
-  MatrixView<double> largest_;       // of each column of U
   runtime::Event& packed_;           // the owner's panel is ready to be sent
   // The next own column block has all its updates but the last. Two events, for even and odd steps:
   // the update queue may have gone one step further.

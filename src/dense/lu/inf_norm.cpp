@@ -17,43 +17,48 @@
 namespace shardsolve::dense::lu {
 
 template <Scalar T>
-Scaled inf_norm(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
-                Scaled one_norm) {
-  const int exponent = one_norm.normalised().exponent;
-  // No power of two that is out of range: sums of what is scaled by this one are not either.
-  const int scale = std::clamp(-exponent, -1000, 1000);
-  const MatrixView<double> sums = rank.workspace<double>(layout.size(), 1);
-  const MatrixView<double> shares = rank.workspace<double>(slab.columns(), rank.count());
-  runtime::Event& ready = rank.event();
-  rank.kernels<runtime::LuKernels<T>>().row_sums(rank.update(), std::ldexp(1.0, scale), slab,
-                                                 sums.data());
-  rank.update().record(ready);
+InfNorm<T>::InfNorm(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                    Scaled one_norm, runtime::Queue& queue)
+    : rank_(rank),
+      layout_(layout),
+      // No power of two that is out of range: sums of what is scaled by this one are not either.
+      scale_(std::clamp(-one_norm.normalised().exponent, -1000, 1000)),
+      sums_(rank.workspace<double>(layout.size(), 1)),
+      shares_(rank.workspace<double>(slab.columns(), rank.count())),
+      ready_(rank.event()) {
+  rank.kernels<runtime::LuKernels<T>>().row_sums(queue, std::ldexp(1.0, scale_), slab,
+                                                 sums_.data());
+  queue.record(ready_);
+}
+
+template <Scalar T>
+Scaled InfNorm<T>::get() {
   std::vector<comm::Bytes> send;
   std::vector<comm::Bytes> receive;
-  for (std::int64_t r = 0; r < rank.count(); ++r) {
-    const GlobalRange rows = layout.segment(r);
-    send.push_back(programs::bytes_of(sums.block(rows.begin.value(), 0, rows.size(), 1)));
-    receive.push_back(programs::bytes_of(shares.columns_from(r, 1)));
+  for (std::int64_t r = 0; r < rank_.count(); ++r) {
+    const GlobalRange rows = layout_.segment(r);
+    send.push_back(programs::bytes_of(sums_.block(rows.begin.value(), 0, rows.size(), 1)));
+    receive.push_back(programs::bytes_of(shares_.columns_from(r, 1)));
   }
-  rank.transfer().wait(ready, sites::row_sums_ready);
-  const comm::Bytes own = send[static_cast<std::size_t>(rank.index())];
-  rank.transfer().copy(receive[static_cast<std::size_t>(rank.index())].data, own.data, own.size);
-  rank.communicator().all_to_all(rank.transfer(), std::move(send), std::move(receive));
+  rank_.transfer().wait(ready_, sites::row_sums_ready);
+  const auto own = static_cast<std::size_t>(rank_.index());
+  rank_.transfer().copy(receive[own].data, send[own].data, send[own].size);
+  rank_.communicator().all_to_all(rank_.transfer(), std::move(send), std::move(receive));
+  const std::int64_t width = shares_.rows();
   const std::vector<double> all =
-      rank.fetch(rank.transfer(), shares.data(), slab.columns() * rank.count());
+      rank_.fetch(rank_.transfer(), shares_.data(), width * rank_.count());
   double mine = 0.0;
-  for (std::int64_t i = 0; i < slab.columns(); ++i) {
+  for (std::int64_t i = 0; i < width; ++i) {
     double sum = 0.0;
-    for (std::int64_t r = 0; r < rank.count(); ++r) {
-      sum += all[static_cast<std::size_t>(r * slab.columns() + i)];
+    for (std::int64_t r = 0; r < rank_.count(); ++r) {
+      sum += all[static_cast<std::size_t>(r * width + i)];
     }
     mine = programs::largest(mine, sum);
   }
-  return Scaled{programs::largest_of_all(rank, mine), -scale}.normalised();
+  return Scaled{programs::largest_of_all(rank_, mine), -scale_}.normalised();
 }
 
-#define SHARDSOLVE_INSTANTIATE(T) \
-  template Scaled inf_norm(mesh::Rank&, const SlabLayout&, MatrixView<const T>, Scaled);
+#define SHARDSOLVE_INSTANTIATE(T) template class InfNorm<T>;
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

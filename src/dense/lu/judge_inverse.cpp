@@ -35,8 +35,9 @@ Measured measure(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T>
     return measured;
   }
   // ||A^T||_1 is ||A||_inf.
-  const Scaled size = transposed ? of.inf_norm * inf_norm<T>(rank, layout, x, check.norm)
-                                 : of.one_norm * check.norm;
+  const Scaled size =
+      transposed ? of.inf_norm * InfNorm<T>(rank, layout, x, check.norm, rank.update()).get()
+                 : of.one_norm * check.norm;
   measured.outcome.rcond = layout.size() > 0 ? ratio(Scaled{1.0, 0}, size) : 1.0;
   return measured;
 }

@@ -27,15 +27,21 @@ Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
   const auto n = static_cast<double>(layout.size());
   const std::int64_t element = element_size(dtype);
   plan.matrix_bytes *= 2;  // A and its factor
-  // Three panels with their places, and one that is put in order. The check of the input, which is
-  // over by then, takes a few vectors, and sums of rows of all ranks.
+  // Three panels with their places, which a rank that is alone does without, and one that is put in
+  // order, with four lists of its rows; of numbers that GPUs split for updates, two panels more; of
+  // A sums of rows of all ranks.
   const std::int64_t columns = std::min(plan.tile, layout.size());
-  const std::int64_t panel =
-      element * columns * layout.size() + 8 * columns + 2 * programs::header_bytes;
+  const std::int64_t panel = (layout.ranks() > 1 ? element * columns * layout.size() : 0) +
+                             8 * columns + 2 * programs::header_bytes;
   plan.workspace_bytes = 3 * panel + element * columns * (layout.size() - columns) +
-                         programs::small_change(layout, 1) + 8 * layout.size() +
-                         8 * layout.max_width() * (layout.ranks() + 2) +
+                         programs::small_change(layout, 1) + 8 * 6 * layout.size() +
+                         8 * layout.max_width() * (layout.ranks() + 3) +
                          element * (layout.size() + layout.max_width());
+  if (dtype == Dtype::float32 || dtype == Dtype::complex64) {
+    constexpr std::int64_t beside = 70;  // numbers of a row or column, besides those of the panel
+    plan.workspace_bytes +=
+        element * ((columns + 4) * (layout.size() + layout.max_width()) + beside * columns);
+  }
   plan.flops = programs::multiply_add(dtype) * n * n * n / 3.0;
   plan.bytes_moved =
       0.5 * n * n * static_cast<double>(element) * static_cast<double>(layout.ranks() - 1);

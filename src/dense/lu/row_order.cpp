@@ -8,6 +8,18 @@
 
 namespace shardsolve::dense::lu {
 
+std::vector<std::int64_t> elimination_order(const SlabLayout& layout) {
+  std::vector<std::int64_t> order;
+  order.reserve(static_cast<std::size_t>(layout.size()));
+  for (Step step(0); step.value() < layout.steps(); ++step) {
+    const GlobalRange rows = layout.rows(step);
+    for (std::int64_t i = 0; i < rows.size(); ++i) {
+      order.push_back(rows.begin.value() + i);
+    }
+  }
+  return order;
+}
+
 template <Scalar T>
 RowOrder<T>::RowOrder(mesh::Rank& rank, const SlabLayout& layout,
                       const std::vector<std::int64_t>& rows, std::int64_t columns)
@@ -17,20 +29,22 @@ RowOrder<T>::RowOrder(mesh::Rank& rank, const SlabLayout& layout,
       all_(rank.workspace<T>(columns * layout.size(), 1)),
       packed_(rank.event()),
       arrived_(rank.event()) {
-  std::vector<std::int64_t> place_of(rows.size());
-  for (std::size_t place = 0; place < rows.size(); ++place) {
-    place_of[static_cast<std::size_t>(rows[place])] = static_cast<std::int64_t>(place);
-  }
-  std::vector<std::int64_t> forward;
-  std::vector<std::int64_t> backward;
+  const std::vector<std::int64_t> order = elimination_order(layout);
   const GlobalRange own = layout.segment(rank.index());
-  for (GlobalIndex row = own.begin; row < own.end; row = row + 1) {
-    forward.push_back(rows[static_cast<std::size_t>(layout.position(row).value())]);
-    const Position place(place_of[static_cast<std::size_t>(row.value())]);
-    backward.push_back(layout.row_at(place).value());
+  std::vector<std::int64_t> both(2 * static_cast<std::size_t>(own.size()));
+  // The row of A that came to a place lies, of P B, where the row of that place does.
+  for (std::size_t place = 0; place < rows.size(); ++place) {
+    if (const std::int64_t forward = order[place] - own.begin.value();
+        0 <= forward && forward < own.size()) {
+      both[static_cast<std::size_t>(forward)] = rows[place];
+    }
+    if (const std::int64_t backward = rows[place] - own.begin.value();
+        0 <= backward && backward < own.size()) {
+      both[static_cast<std::size_t>(own.size() + backward)] = order[place];
+    }
   }
-  forward_ = rank.upload(rank.update(), forward.data(), own.size());
-  backward_ = rank.upload(rank.update(), backward.data(), own.size());
+  forward_ = rank.upload(rank.update(), both.data(), 2 * own.size());
+  backward_ = forward_ + own.size();
 }
 
 template <Scalar T>

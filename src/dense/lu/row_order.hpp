@@ -11,6 +11,9 @@
 
 namespace shardsolve::dense::lu {
 
+/// The row that comes to each place in the order of elimination.
+std::vector<std::int64_t> elimination_order(const SlabLayout& layout);
+
 /// Row p of P B lies where the column eliminated as number p does: on its owner, at its place among
 /// the owner's rows of B.
 template <Scalar T>

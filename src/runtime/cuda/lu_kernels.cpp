@@ -74,7 +74,7 @@ void CudaLuKernels<T>::do_swap_rows(Queue& queue, const WorkInfo& info, std::int
 // Block row by block row, so that most of the solve is products, too.
 template <Scalar T>
 void CudaLuKernels<T>::do_eliminate(Queue& queue, In panel, Out a, Out scratch) const {
-  const std::int64_t block = a.columns() <= few_columns<T> ? 128 : 64;
+  const std::int64_t block = a.columns() <= few_columns<T> ? 256 : 64;
   const std::int64_t w = panel.columns();
   for (std::int64_t begin = 0; begin < w; begin += block) {
     const std::int64_t width = std::min(block, w - begin);

@@ -232,15 +232,15 @@ template <class E>
 using Shapes = std::conditional_t<sizeof(E) == 16, ShapeList<Shape<1, 16, 4>>,
                                   ShapeList<Shape<1, 16, 2>, Shape<1, 32, 4>, Shape<2, 16, 4>>>;
 
-/// Calls work(Shape, blocks) with what takes so many rows, if the current device runs it; whether
-/// it has. One block has nobody to tell.
+/// Calls work(Shape, blocks) with what takes so many rows and columns, if the current device runs
+/// it; whether it has. One block has nobody to tell.
 template <class E, class Work>
-bool with_cluster(std::int64_t rows, const Work& work) {
+bool with_cluster(std::int64_t rows, std::int64_t columns, const Work& work) {
   return rows > lanes && Shapes<E>::find([&](auto shape) {
            using S = decltype(shape);
            const int blocks = blocks_for<S>(rows);
            const bool fits =
-               blocks <= max_blocks &&
+               blocks <= max_blocks && columns <= S::width &&
                fits_cluster(&factor_columns<E, S>, blocks, {dim3(threads), sizeof(Shared<E, S>)});
            if (fits) {
              work(shape, blocks);
@@ -254,13 +254,14 @@ bool with_cluster(std::int64_t rows, const Work& work) {
 template <class E>
 std::int64_t cluster_columns(std::int64_t rows) {
   std::int64_t columns = 0;
-  with_cluster<E>(rows, [&](auto shape, int /*blocks*/) { columns = decltype(shape)::width; });
+  with_cluster<E>(rows, 1, [&](auto shape, int /*blocks*/) { columns = decltype(shape)::width; });
   return columns;
 }
 
 template <class E>
 bool factor_in_cluster(cudaStream_t stream, const Panel<E>& panel) {
-  return with_cluster<E>(panel.a.rows, [&](auto shape, int blocks) {
+  // A panel of a little more rows than clusters take has parts that they take by fewer columns.
+  return with_cluster<E>(panel.a.rows, panel.a.columns, [&](auto shape, int blocks) {
     using S = decltype(shape);
     launch_clusters(stream, &factor_columns<E, S>, 1, blocks, {dim3(threads), sizeof(Shared<E, S>)},
                     ClusterPanel<E>{panel, blocks});

@@ -232,7 +232,8 @@ bool LuDeviceKernels<E>::orders_rows(std::int64_t rows) {
 template <class E>
 void LuDeviceKernels<E>::order_rows(cudaStream_t stream, const std::int64_t* rows, Out a) {
   const std::size_t bytes = static_cast<std::size_t>(a.rows()) * sizeof(E);
-  allow_shared(&order_lines<E>, bytes);
+  // The same whatever the size, as other threads may launch it on this GPU too.
+  allow_shared(&order_lines<E>, max_shared());
   launch(stream, &order_lines<E>, a.columns(), {dim3(order_threads), bytes}, rows, device(a));
 }
 

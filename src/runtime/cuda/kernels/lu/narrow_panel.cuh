@@ -214,7 +214,7 @@ struct Report {
 /// cluster for so many rows.
 template <class E>
 std::int64_t cluster_columns(std::int64_t rows);
-/// Enqueues the panel, of at most so many columns; false if there are none.
+/// Enqueues the panel; false if no cluster takes so many rows and columns.
 template <class E>
 bool factor_in_cluster(cudaStream_t stream, const Panel<E>& panel);
 
