@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.experimental.custom_partitioning import custom_partitioning
@@ -35,7 +36,9 @@ def gram(a: jax.Array, cut: Cut | None) -> jax.Array:
     if cut is None:
         return _partitioned(a)
     run = jax.shard_map(
-        functools.partial(_rows, axes=cut.axes, n=a.shape[0]),
+        functools.partial(
+            _rows, axes=cut.axes, n=a.shape[0], names=tuple(cut.mesh.axis_names)
+        ),
         mesh=cut.mesh,
         in_specs=P(cut.axes, None),
         out_specs=P(cut.axes, None),
@@ -44,10 +47,10 @@ def gram(a: jax.Array, cut: Cut | None) -> jax.Array:
     return run(cut.place(a))
 
 
-def _rows(own: jax.Array, axes: tuple[str, ...], n: int) -> jax.Array:
+def _rows(own: jax.Array, axes: tuple[str, ...], n: int, names: tuple[str, ...]) -> jax.Array:
     """A device's rows of the product, (w, n), of its w rows of A; the last device's may be fewer.
 
-    With an even number of devices those that face each other in the ring share the product of their
+    `names`: all axes of the mesh, in its order. With an even number of devices those that face each other in the ring share the product of their
     rows: each makes half of the block.
     """
     ranks = lax.axis_size(axes) if axes else 1
@@ -55,6 +58,10 @@ def _rows(own: jax.Array, axes: tuple[str, ...], n: int) -> jax.Array:
     if ranks == 1:
         return of_own
     rank, width = lax.axis_index(axes), len(own)
+    # `ppermute` numbers devices in the order of the mesh, everything else in that of `axes`.
+    of_mesh = tuple(name for name in names if name in axes)
+    number = np.arange(ranks).reshape([lax.axis_size(name) for name in of_mesh])
+    number = number.transpose([of_mesh.index(name) for name in axes]).ravel().tolist()
     slab = jnp.zeros((width, ranks * width), own.dtype)
 
     def with_block(slab: jax.Array, ahead: int, block: jax.Array) -> jax.Array:
@@ -64,7 +71,8 @@ def _rows(own: jax.Array, axes: tuple[str, ...], n: int) -> jax.Array:
 
     def sent(block: jax.Array, ahead: int) -> jax.Array:
         """What a device so far behind sends to this one."""
-        return lax.ppermute(block, axes, [(i, (i + ahead) % ranks) for i in range(ranks)])
+        pairs = [(number[i], number[(i + ahead) % ranks]) for i in range(ranks)]
+        return lax.ppermute(block, of_mesh, pairs)
 
     slab = with_block(slab, 0, of_own)
     other = sent(own, ranks - 1)
@@ -118,7 +126,7 @@ def _one_by_one(axis_size, batched, a):
 
 @custom_partitioning
 def _where_it_lies(a: jax.Array) -> jax.Array:
-    return _rows(a, (), len(a))
+    return _rows(a, (), len(a), ())
 
 
 def _cut_of(mesh, arguments):
@@ -133,7 +141,8 @@ def _infer(mesh, arguments, result):
 def _partition(mesh, arguments, result):
     axes = _cut_of(mesh, arguments)
     where = NamedSharding(mesh, P(axes, None))
-    run = functools.partial(_rows, axes=axes, n=arguments[0].shape[0])
+    names = tuple(mesh.axis_names)
+    run = functools.partial(_rows, axes=axes, n=arguments[0].shape[0], names=names)
     return mesh, run, where, (where,)
 
 

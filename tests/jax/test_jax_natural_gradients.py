@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 from systems import DEVICES, compiled_text, largest_collective, more, normal, put, row_mesh
 
@@ -88,6 +89,26 @@ def test_step_is_that_of_the_definition_from_both_sides(n, parameters, explicit,
     assert 0 <= info.backward_error < 1e-14
     assert 0 < info.rcond < 1
     assert info.pivot == -1
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize(
+    "spec", [P("x", "y"), P("y", "x"), P(("y", "x"), None), P(None, ("y", "x"))], ids=str
+)
+@pytest.mark.skipif(DEVICES % 2 == 1, reason="two axes")
+def test_step_is_the_same_however_two_axes_cut_the_samples(spec, compiled):
+    """`ppermute` numbers the devices of two axes in the mesh's order, whatever theirs is."""
+    o, f = samples(8 * DEVICES, 4 * DEVICES)
+    mesh = jax.make_mesh((2, DEVICES // 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    for side in ("samples", "parameters"):
+
+        def run(o, f, side=side):
+            return natural.solve(o, f, SHIFT, side=side)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a side that takes more time
+            x = (jax.jit(run) if compiled else run)(put(o, mesh, *spec), f)
+        assert away(x, expected(o, f)) < 1e-12
 
 
 @pytest.mark.parametrize("explicit", [False, True])
