@@ -105,10 +105,13 @@ class Cut(NamedTuple):
 
 
 def place_like(a: jax.Array, other: jax.Array) -> jax.Array:
-    """`a` where `other` of the same shape lies, where types say where arrays lie."""
+    """`a` where `other` of the same shape lies, where types say where arrays lie.
+
+    What has been made without a mesh lies whole everywhere.
+    """
     sharding = jax.typeof(other).sharding
     if not _is_explicit(sharding.mesh):
-        return a
+        return place_whole(a)
     return jax.sharding.reshard(a, other.sharding if _is_put(other) else sharding)
 
 

@@ -167,14 +167,20 @@ def _figures(a: jax.Array, w: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.A
 
 
 def random_signs(n: int) -> jax.Array:
-    """As good as random. XLA computes them, as `custom_partitioning` takes no constant arrays.
+    """As good as random; of no more rows than vectors orthogonal, so that norms are no estimates.
 
-    Source of the factors: C. Wellons, Prospecting for hash functions, 2018.
+    XLA computes them, as `custom_partitioning` takes no constant arrays. Source of the factors:
+    C. Wellons, Prospecting for hash functions, 2018.
     """
     number = jnp.arange(n * PROBES, dtype=jnp.uint32) + np.uint32(1)
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
         number = (number ^ (number >> np.uint32(shift))) * np.uint32(factor)
-    return (1 - 2 * (number >> np.uint32(31)).astype(jnp.int32)).reshape(n, PROBES)
+    signs = (1 - 2 * (number >> np.uint32(31)).astype(jnp.int32)).reshape(n, PROBES)
+    if n > PROBES:
+        return signs
+    # A Hadamard matrix, as Sylvester made them.
+    both = jnp.arange(n, dtype=jnp.int32)[:, None] & jnp.arange(PROBES, dtype=jnp.int32)
+    return signs[:, :1] * (1 - 2 * (lax.population_count(both) % 2))
 
 
 def _wanted(

@@ -36,9 +36,7 @@ def gram(a: jax.Array, cut: Cut | None) -> jax.Array:
     if cut is None:
         return _partitioned(a)
     run = jax.shard_map(
-        functools.partial(
-            _rows, axes=cut.axes, n=a.shape[0], names=tuple(cut.mesh.axis_names)
-        ),
+        functools.partial(_rows, axes=cut.axes, n=a.shape[0], names=tuple(cut.known_mesh.axis_names)),
         mesh=cut.mesh,
         in_specs=P(cut.axes, None),
         out_specs=P(cut.axes, None),
@@ -50,8 +48,8 @@ def gram(a: jax.Array, cut: Cut | None) -> jax.Array:
 def _rows(own: jax.Array, axes: tuple[str, ...], n: int, names: tuple[str, ...]) -> jax.Array:
     """A device's rows of the product, (w, n), of its w rows of A; the last device's may be fewer.
 
-    `names`: all axes of the mesh, in its order. With an even number of devices those that face each other in the ring share the product of their
-    rows: each makes half of the block.
+    `names`: all axes of the mesh, in its order. With an even number of devices those that face each
+    other in the ring share the product of their rows: each makes half of the block.
     """
     ranks = lax.axis_size(axes) if axes else 1
     of_own = square(own)
@@ -60,8 +58,8 @@ def _rows(own: jax.Array, axes: tuple[str, ...], n: int, names: tuple[str, ...])
     rank, width = lax.axis_index(axes), len(own)
     # `ppermute` numbers devices in the order of the mesh, everything else in that of `axes`.
     of_mesh = tuple(name for name in names if name in axes)
-    number = np.arange(ranks).reshape([lax.axis_size(name) for name in of_mesh])
-    number = number.transpose([of_mesh.index(name) for name in axes]).ravel().tolist()
+    grid = np.arange(ranks).reshape([lax.axis_size(name) for name in of_mesh])
+    number = grid.transpose([of_mesh.index(name) for name in axes]).ravel().tolist()
     slab = jnp.zeros((width, ranks * width), own.dtype)
 
     def with_block(slab: jax.Array, ahead: int, block: jax.Array) -> jax.Array:

@@ -118,8 +118,11 @@ def plan_of(
     return Plan(kind, dtype, pattern, boundaries, **found)
 
 
-def chebyshev_bounds(dtype: str, pattern: Pattern, values: np.ndarray) -> tuple[float, float]:
-    """An interval of eigenvalues of a Hermitian positive definite matrix, by Lanczos steps."""
+def chebyshev_bounds(dtype: str, pattern: Pattern, values: np.ndarray) -> tuple[float | None, ...]:
+    """An interval of eigenvalues of a Hermitian positive definite matrix, by Lanczos steps.
+
+    None where products with it leave the range of the dtype.
+    """
     found = _ask("krylov_chebyshev_bounds", ByName(), dtype, pattern, values)
     return found["low"], found["high"]
 

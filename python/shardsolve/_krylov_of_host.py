@@ -61,6 +61,12 @@ def _are_of_host(A: object, b: object, x0: object) -> bool:
 
 def _in_one_dtype(A: Any, b: Any, x0: Any, preconditioner: Any) -> tuple[Any, ...]:
     """In that of SciPy's solvers: the common one of A and b."""
+    for name, given in (("A", A), ("b", b), ("x0", x0)):
+        if isinstance(given, np.ma.MaskedArray):
+            raise TypeError(
+                f"{name} is a masked array, whose masked entries have no value: pass "
+                f"{name}.filled(value), or the rows and columns that count"
+            )
     A, b = _widened(A), _widened(np.asarray(b))
     dtype = np.result_type(A.dtype, b.dtype)
 

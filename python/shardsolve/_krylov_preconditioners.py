@@ -72,6 +72,11 @@ def chebyshev(
             raise TypeError("the values of the matrix are traced: pass low and high")
         values = np.asarray(jax.device_get(matrix.data))
         low, high = chebyshev_bounds(matrix.dtype.name, matrix._pattern, values)
+        if low is None or high is None:
+            raise ValueError(
+                "no bounds of the eigenvalues were found, as products with this matrix leave the "
+                f"range of {matrix.dtype.name}: multiply it by a power of two, or pass low and high"
+            )
     if low is None or high is None or not (0 < low < high < math.inf) or degree < 1:
         raise ValueError(
             f"chebyshev from {low} to {high} of degree {degree} given; 0 < low < high and a degree "

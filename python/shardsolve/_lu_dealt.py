@@ -386,7 +386,9 @@ def _error(rows: _Rows, own: jax.Array, found: _Found, form: str) -> jax.Array:
     exponent = jnp.frexp(rows.largest(jnp.max(jnp.abs(own))))[1]
     exponent = jnp.clip(-exponent, real.minexp + 2, real.maxexp - 2)
     a, upper = times_power(own, exponent), times_power(found.upper, exponent)
-    v = random_signs(rows.n).astype(own.dtype)
+    # Of several sizes: by signs alone L (U v) may round as elimination has, and errors of U cancel.
+    sizes = (64 + jnp.arange(rows.n) * 37 % 64).astype(own.dtype) / 64
+    v = random_signs(rows.n).astype(own.dtype) * sizes[:, None]
     products = rows.gather(jnp.matmul(a, v, precision=EXACT))
     behind = jnp.matmul(upper, v, precision=EXACT)
     behind = behind if rows.is_tall else rows.gather(behind)
@@ -394,5 +396,5 @@ def _error(rows: _Rows, own: jax.Array, found: _Found, form: str) -> jax.Array:
     rest = rows.own(products) - jnp.matmul(found.lower, behind, precision=EXACT)
     rest = rows.without_rest(rest)
     norm = rows.largest(jnp.max(jnp.sum(jnp.abs(a), axis=1)))
-    error = rows.largest(jnp.max(jnp.abs(rest)))
+    error = rows.largest(jnp.max(jnp.abs(rest))) / 1.5  # the mean size
     return jnp.where(norm == 0, error, error / jnp.where(norm == 0, 1, norm))

@@ -56,9 +56,9 @@ def lu(
         axis_name: As in `solve`; inside of `shard_map` a is whole on each device without it.
         tile: Columns of a block at most; by default 384. Of no weight where XLA's routine is taken.
         full_output: Whether to return an Info besides, last, and never raise. `backward_error` is
-            ||a - p l u|| / ||a||, in the infinity norm, estimated by four vectors of random signs:
-            a small multiple of eps / 2, unless entries have grown. `status` is SINGULAR for a zero
-            on u's diagonal, `pivot` says which. There is no rcond: -1.
+            ||a - p l u|| / ||a||, in the infinity norm, estimated by four vectors of random signs
+            and sizes: a small multiple of eps / 2, unless entries have grown. `status` is SINGULAR
+            for a zero on u's diagonal, `pivot` says which. There is no rcond: -1.
 
     Returns:
         (p, l, u), or (p l, u) with permute_l: p (m, m) of a's real dtype, or int32 (m,); l (m, k),

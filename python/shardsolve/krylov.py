@@ -237,6 +237,8 @@ def diagnose(A: Any, like: Any = None, *, rtol: float | None = None) -> Diagnosi
         if isinstance(matrix.data, jax.core.Tracer):
             raise TypeError("diagnose was called where JAX traces: call it outside of jit")
         return of_matrix(matrix, default_rtol(matrix.dtype) if rtol is None else float(rtol))
+    if like is None and isinstance(A, np.ndarray | jax.Array) and A.ndim == 2:
+        like = jnp.zeros(A.shape[1:], A.dtype)
     if like is None:
         raise TypeError(
             f"A is a {type(A).__name__}, whose vectors are not known: pass an array like b as like="

@@ -124,7 +124,7 @@ MISTAKES = (
     Mistake(
         "rows of L are not in their final order",
         FACTOR,
-        "from[i] = moved[at(from[i])];",
+        "std::swap(to[at(i)], to[other]);",
         "",
         RAW_FACTOR,
     ),
@@ -153,15 +153,15 @@ MISTAKES = (
     Mistake(
         "B in the order of pivots, but of rows as they come, not as they are eliminated",
         "src/dense/lu/row_order.cpp",
-        "rows[static_cast<std::size_t>(layout.position(row).value())]",
-        "rows[static_cast<std::size_t>(row.value())]",
+        "both[static_cast<std::size_t>(forward)] = rows[place];",
+        "both[static_cast<std::size_t>(forward)] = rows[static_cast<std::size_t>(order[place])];",
         RAW_SOLVES,
     ),
     Mistake(
         "X of the transpose in the order of elimination",
         "src/dense/lu/row_order.cpp",
-        "backward.push_back(layout.row_at(place).value());",
-        "backward.push_back(place.value());",
+        "both[static_cast<std::size_t>(own.size() + backward)] = order[place];",
+        "both[static_cast<std::size_t>(own.size() + backward)] = std::int64_t(place);",
         RAW_SOLVES,
     ),
     Mistake(

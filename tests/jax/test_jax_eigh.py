@@ -266,6 +266,25 @@ def test_matrix_of_its_own_in_a_shard_map_passes_gates():
 # Of two matrices
 
 
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_figures_of_small_matrices_are_no_estimates(n):
+    rng = np.random.default_rng(n)
+    for _ in range(8):
+        one = rng.standard_normal((n, n))
+        a = one + one.T
+        q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+        b = q * np.logspace(0, -13.5, n) @ q.T
+        b = (b + b.T) / 2
+        try:
+            _, v, info = shardsolve.eigh(a, b, full_output=True)
+        except shardsolve.LinAlgError:  # by rounding b may be indefinite
+            continue
+        long, vt = np.asarray(v).astype(np.longdouble), np.asarray(v).T.astype(np.longdouble)
+        exact = np.sqrt(np.square(vt @ b @ long - np.eye(n)).sum(1)).max()
+        # Products round as much as the vectors are off where B is as ill-conditioned as here.
+        assert exact / 3 <= float(info.orthogonality) + 1e-14 <= 10 * exact + 1e-13
+
+
 @pytest.mark.devices
 @pytest.mark.parametrize("dtype", ("float32", more("float64"), more("complex64"), "complex128"))
 def test_two_matrices_pass_gates(dtype):

@@ -155,6 +155,11 @@ def test_diagnosis_says_what_a_function_is():
         krylov.diagnose(lambda x: a @ x)
 
 
+def test_diagnosis_of_an_array_is_that_of_its_products():
+    found = krylov.diagnose(2.3 * np.eye(100) - np.eye(100, k=1) - np.eye(100, k=-1))
+    assert found.is_hermitian and found.trials[0].status.is_converged
+
+
 def test_guess_is_used():
     a, b = laplacian(), right()
     _, info = solve(a, b, x0=np.asarray(krylov.solve(a, b, rtol=1e-12)))

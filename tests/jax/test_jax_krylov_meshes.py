@@ -145,3 +145,15 @@ def test_gradient_by_b_of_a_dense_matrix_on_the_mesh_of_make_mesh(way):
         gradient = (jax.grad(loss) if way == "eager" else jax.jit(jax.grad(loss)))(b)
     inverse = np.linalg.inv(A + A.T)
     np.testing.assert_allclose(gradient, 2 * inverse @ inverse @ B, atol=1e-9)
+
+
+@pytest.mark.devices
+@pytest.mark.parametrize("method", ["cg", "minres", "bicgstab", "fgmres"])
+def test_rows_on_explicit_axes_and_a_vector_on_all_need_no_mesh_that_is_set(method):
+    mesh = Mesh(np.array(jax.devices()), ("x",), axis_types=(AxisType.Explicit,))
+    a = 2.0 * np.eye(4 * len(jax.devices())) + 0.01
+    b = jax.device_put(np.ones(len(a)), NamedSharding(mesh, PartitionSpec()))
+    cut = jax.device_put(a, NamedSharding(mesh, PartitionSpec("x")))
+    x = krylov.solve(cut, b, method=method, rtol=1e-10)
+    assert x.sharding.is_fully_replicated
+    np.testing.assert_allclose(a @ np.asarray(x), 1, atol=1e-8)

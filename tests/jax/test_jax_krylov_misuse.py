@@ -214,6 +214,11 @@ def by_its_numbers(x):
         (lambda: krylov.chebyshev(A, low=0.1), ValueError, "from 0.1 to None of degree 6 given"),
         (lambda: krylov.chebyshev(CSR.of(np.ones((8, 9)))), ValueError, r"\(n, n\)"),
         (
+            lambda: krylov.chebyshev(CSR.of(np.full((8, 8), 1e308))),
+            ValueError,
+            "products with this matrix leave the range of float64",
+        ),
+        (
             lambda: krylov.chebyshev(CSR.of(np.triu(np.ones((8, 8))))),
             ValueError,
             "chebyshev is for Hermitian matrices",

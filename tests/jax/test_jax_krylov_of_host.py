@@ -139,3 +139,12 @@ import numpy as np, shardsolve
 print(shardsolve.krylov.solve(2 * np.eye(3), np.ones(3)).tolist())
 """
     assert python(program, JAX_ENABLE_X64="0").strip() == "[0.5, 0.5, 0.5]"
+
+
+@pytest.mark.parametrize("name", ["A", "b", "x0"])
+def test_masked_arrays_are_refused(name):
+    masked = {"A": np.ma.masked_array(A.toarray()), "b": np.ma.masked_array(B, B > 0)}
+    masked["x0"] = masked["b"]
+    given = {"A": A, "b": B, **{name: masked[name]}}
+    with pytest.raises(TypeError, match=f"{name} is a masked array"):
+        krylov.solve(**given)

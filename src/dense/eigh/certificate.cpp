@@ -23,7 +23,7 @@ Certificate<T>::Certificate(mesh::Rank& rank, const SlabLayout& layout, MatrixVi
     : rank_(rank),
       layout_(layout),
       first_(layout.segment(rank.index()).begin.value()),
-      signs_(probe_signs(layout.size() * probes)),
+      signs_(probe_signs(layout.size(), probes)),
       norm_(norm),
       b_(b),
       rows_at_once_(rank.kernels<runtime::BandKernels<T>>()

@@ -33,7 +33,7 @@ int sketch_exponent(Scaled one_norm) {
 template <Scalar T>
 MatrixView<T> place_signs(mesh::Rank& rank, const SlabLayout& layout, double size) {
   const GlobalRange own = layout.segment(rank.index());
-  const std::vector<double> all = probe_signs(layout.size() * sketch_vectors);
+  const std::vector<double> all = probe_signs(layout.size(), sketch_vectors);
   std::vector<T> mine;
   for (std::int64_t vector = 0; vector < sketch_vectors; ++vector) {
     for (std::int64_t i = 0; i < own.size(); ++i) {

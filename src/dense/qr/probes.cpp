@@ -19,7 +19,7 @@ template <Scalar T>
 Probes<T>::Probes(mesh::Rank& rank, MatrixView<const T> a,
                   const std::vector<std::int64_t>& exponents)
     : rank_(rank),
-      signs_(probe_signs(a.columns() * probe_count)),
+      signs_(probe_signs(a.columns(), probe_count)),
       g_(rank.workspace<T>(a.columns(), probe_count)),
       product_(rank.workspace<T>(a.rows(), probe_count)),
       other_(rank.workspace<T>(a.rows(), probe_count)),

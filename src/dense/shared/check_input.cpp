@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -290,6 +291,20 @@ std::vector<double> probe_signs(std::int64_t n) {
   std::vector<double> signs(static_cast<std::size_t>(n));
   for (std::size_t i = 0; i < signs.size(); ++i) {
     signs[i] = (random_bits(i) & 1U) != 0 ? 1.0 : -1.0;
+  }
+  return signs;
+}
+
+std::vector<double> probe_signs(std::int64_t n, std::int64_t vectors) {
+  std::vector<double> signs = probe_signs(n * vectors);
+  if (n <= vectors) {  // a Hadamard matrix, as Sylvester made them
+    for (std::int64_t v = 1; v < vectors; ++v) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        const bool odd = std::popcount(static_cast<std::uint64_t>(i & v)) % 2 != 0;
+        signs[static_cast<std::size_t>(v * n + i)] =
+            odd ? -signs[static_cast<std::size_t>(i)] : signs[static_cast<std::size_t>(i)];
+      }
+    }
   }
   return signs;
 }

@@ -44,4 +44,8 @@ double asymmetry_limit(std::int64_t n) {
 /// +1 or -1 for each of n rows, at random but the same everywhere.
 std::vector<double> probe_signs(std::int64_t n);
 
+/// Likewise for some vectors, a power of two of them, one behind the other. Products with them
+/// estimate norms: those of no more rows than vectors exactly, as rows of signs are orthogonal then.
+std::vector<double> probe_signs(std::int64_t n, std::int64_t vectors);
+
 }  // namespace shardsolve::dense

@@ -26,7 +26,7 @@ std::int64_t Certificate<T>::bytes(std::int64_t ranks, std::int64_t rows, std::i
 
 template <Scalar T>
 MatrixView<T> Certificate<T>::signs(std::int64_t of, GlobalRange rows) {
-  const std::vector<double> all = probe_signs(of * probes);
+  const std::vector<double> all = probe_signs(of, probes);
   std::vector<T> values;
   for (std::int64_t j = 0; j < probes; ++j) {
     for (std::int64_t i = rows.begin.value(); i < rows.end.value(); ++i) {
@@ -107,7 +107,7 @@ double Certificate<T>::orthogonality(MatrixView<const T> q) {
   rank_.kernels<Wide>().fill(rank_.update(), Wide{0}, back);
   rank_.kernels<runtime::QrKernels<T>>().adjoint_product(rank_.update(), q, image, back);
   const std::vector<Wide> sums = sum<Wide>(rank_.fetch(rank_.update(), back.data(), n * probes));
-  const std::vector<double> given = probe_signs(n * probes);
+  const std::vector<double> given = probe_signs(n, probes);
   double most = 0.0;
   for (std::int64_t i = 0; i < n; ++i) {
     double of_row = 0.0;
