@@ -160,10 +160,11 @@ class LuKernels {
       do_moduli(queue, {.name = "moduli"}, source, target);
     }
   }
-  /// target[i] = sum over j of |scale * a_ij|, of complex numbers as in multiply().
-  void row_sums(Queue& queue, double scale, In a, double* target) const {
+  /// sums[i] = sum over j of |scale * a_ij|, of complex numbers as in multiply(), and largest[i]
+  /// the largest of these, of complex numbers the largest modulus.
+  void row_sums(Queue& queue, double scale, In a, double* sums, double* largest) const {
     if (a.rows() > 0) {
-      do_row_sums(queue, {.name = "row sums"}, scale, a, target);
+      do_row_sums(queue, {.name = "row sums"}, scale, a, sums, largest);
     }
   }
   /// target[j] = max_i |r_ij| / (sizes_ij + |b_ij|) over the rows where that sum is at least
@@ -220,8 +221,8 @@ class LuKernels {
                            MatrixView<double> sizes) const = 0;
   virtual void do_moduli(Queue& queue, const WorkInfo& info, In source,
                          MatrixView<Real> target) const = 0;
-  virtual void do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a,
-                           double* target) const = 0;
+  virtual void do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a, double* sums,
+                           double* largest) const = 0;
   virtual void do_component_errors(Queue& queue, const WorkInfo& info, double least, In r,
                                    MatrixView<const double> sizes, In b, double* target) const = 0;
 

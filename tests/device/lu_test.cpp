@@ -141,12 +141,14 @@ class GpuLuKernels final : public runtime::LuKernels<T> {
     kernels().moduli(gpu_->queue(), source_there.view(), target_there.view());
     fetch(target_there);
   }
-  void do_row_sums(Queue& /*queue*/, const WorkInfo& /*info*/, double scale, In a,
-                   double* target) const override {
+  void do_row_sums(Queue& /*queue*/, const WorkInfo& /*info*/, double scale, In a, double* sums,
+                   double* largest) const override {
     OnGpu a_there(*gpu_, a);
-    OnGpu target_there(*gpu_, list(target, a.rows()));
-    kernels().row_sums(gpu_->queue(), scale, a_there.view(), target_there.view().data());
-    fetch(target_there);
+    OnGpu sums_there(*gpu_, list(sums, a.rows()));
+    OnGpu largest_there(*gpu_, list(largest, a.rows()));
+    kernels().row_sums(gpu_->queue(), scale, a_there.view(), sums_there.view().data(),
+                       largest_there.view().data());
+    fetch(sums_there, largest_there);
   }
   void do_component_errors(Queue& /*queue*/, const WorkInfo& /*info*/, double least, In r,
                            MatrixView<const double> sizes, In b, double* target) const override {

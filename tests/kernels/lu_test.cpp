@@ -152,9 +152,9 @@ class EmulatedLuKernels final : public runtime::LuKernels<T> {
                  MatrixView<Real> target) const override {
     Own::moduli(nullptr, elements(source), target);
   }
-  void do_row_sums(Queue& /*queue*/, const WorkInfo& /*info*/, double scale, In a,
-                   double* target) const override {
-    Own::row_sums(nullptr, scale, elements(a), target,
+  void do_row_sums(Queue& /*queue*/, const WorkInfo& /*info*/, double scale, In a, double* sums,
+                   double* largest) const override {
+    Own::row_sums(nullptr, scale, elements(a), sums, largest,
                   scratch_of(Own::row_sums_scratch(elements(a))).data());
   }
   void do_component_errors(Queue& /*queue*/, const WorkInfo& /*info*/, double least, In r,

@@ -339,13 +339,18 @@ TYPED_TEST_P(LuKernelsTest, SumsOfRowsAndErrorsByComponents_AreAsDefined) {
   using T = typename TypeParam::Dtype;
   const DenseMatrix<T> a = right_hand_sides<T>(7, 40);
   std::vector<double> sums(7);
-  this->kernels_.row_sums(this->queue_, 0.5, a.view(), sums.data());
+  std::vector<double> largest(7);
+  this->kernels_.row_sums(this->queue_, 0.5, a.view(), sums.data(), largest.data());
   this->finish();
   for (std::int64_t i = 0; i < 7; ++i) {
     double expected = 0.0;
+    double most = 0.0;
     for (std::int64_t j = 0; j < 40; ++j) {
-      expected += 0.5 * static_cast<double>(std::abs(reference::widen(a(i, j))));
+      const double size = 0.5 * static_cast<double>(std::abs(reference::widen(a(i, j))));
+      expected += size;
+      most = std::max(most, size);
     }
+    EXPECT_NEAR(largest[static_cast<std::size_t>(i)], most, 1e-15 * most);
     EXPECT_LE(sums[static_cast<std::size_t>(i)], expected * (1.0 + 1e-12));
     EXPECT_GE(sums[static_cast<std::size_t>(i)], expected * (is_complex<T> ? 0.92 : 1.0 - 1e-12));
   }

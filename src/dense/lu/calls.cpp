@@ -6,7 +6,7 @@
 #include "dense/lu/certified_solve.hpp"
 #include "dense/lu/factor.hpp"
 #include "dense/lu/forward_error.hpp"
-#include "dense/lu/inf_norm.hpp"
+#include "dense/lu/matrix_sizes.hpp"
 #include "dense/lu/sketch.hpp"
 #include "dense/lu/solve.hpp"
 #include "dense/lu/triangular_solve.hpp"
@@ -38,39 +38,6 @@
 
 namespace shardsolve::dense::lu {
 namespace {
-
-/// What is found of A beside its factor, while that is made.
-struct Sizes {
-  Scaled inf_norm;
-  double largest = 0.0;  ///< max |a_ij|
-};
-
-template <Scalar T>
-class SizesOfMatrix {
- public:
-  /// Enqueues the look at A, in a queue that the factorisation has no use for.
-  SizesOfMatrix(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
-                Scaled one_norm)
-      : rank_(rank),
-        inf_norm_(rank, layout, slab, one_norm, rank.panel_rest()),
-        width_(slab.columns()) {
-    const MatrixView<double> columns = rank.workspace<double>(width_, 1);
-    rank.kernels<T>().column_max(rank.panel_rest(), slab, columns.data());
-    columns_ = rank.fetch_later(rank.panel_rest(), columns.data(), width_);
-  }
-
-  Sizes get() {
-    rank_.finish(rank_.panel_rest());
-    const double mine = std::accumulate(columns_, columns_ + width_, 0.0, programs::largest);
-    return {inf_norm_.get(), programs::largest_of_all(rank_, mine)};
-  }
-
- private:
-  mesh::Rank& rank_;
-  InfNorm<T> inf_norm_;
-  std::int64_t width_;
-  const double* columns_ = nullptr;  // on the host: the largest entry of each
-};
 
 /// Looks at A, and at the right-hand sides if there are any. Leaves ||A||_1.
 template <Scalar T>
@@ -157,7 +124,8 @@ void factor_matrix(const programs::PublicCall& call, const std::optional<Sharded
     const MatrixView<T> a = matrix.slab(rank.index());
     const MatrixView<T> slab =
         into ? into->slab(rank.index()) : memory.make(rank, a.rows(), a.columns());
-    SizesOfMatrix<T> look(rank, matrix.layout(), a, one_norm);
+    // In a queue that the factorisation has no use for.
+    MatrixSizes<T> look(rank, matrix.layout(), a, one_norm, rank.panel_rest());
     if (into && overwrites(matrix, *into)) {
       rank.finish(rank.panel_rest());
     } else {

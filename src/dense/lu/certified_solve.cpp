@@ -93,7 +93,7 @@ class SomeSides {
         scaled_x_(rank.workspace<T>(factor.slab.columns(), columns)),
         scaled_b_(rank.workspace<T>(factor.slab.columns(), columns)),
         residual_(rank.workspace<T>(factor.slab.columns(), columns)),
-        found_(rank.workspace<double>(columns, 1)) {
+        found_(rank.workspace<double>(2 * columns, 1)) {
     if (columns > max_exact) {
       quick_.emplace(rank, factor.layout, factor.matrix, columns, Sums::quick);
     }
@@ -214,40 +214,45 @@ class SomeSides {
   Errors scaled_errors(MatrixView<const T> x, const std::vector<double>& x_maxima,
                        MatrixView<const T> b, const std::vector<double>& b_maxima) {
     const std::int64_t k = x.columns();
-    const MatrixView<T> some_x = scaled_x_.columns_from(0, k);
-    const MatrixView<T> some_b = scaled_b_.columns_from(0, k);
     const MatrixView<T> r = residual_.columns_from(0, k);
-    kernels().copy(rank_.update(), x, some_x);
-    kernels().copy(rank_.update(), b, some_b);
-    scale_columns(rank_, some_x, exponents_);
-    scale_columns(rank_, some_b, exponents_);
+    MatrixView<const T> some_x = x;
+    MatrixView<const T> some_b = b;
+    if (std::any_of(exponents_.begin(), exponents_.end(), [](int one) { return one != 0; })) {
+      some_x = scaled(x, scaled_x_.columns_from(0, k));
+      some_b = scaled(b, scaled_b_.columns_from(0, k));
+    }
     GeneralMultiply<T>& multiply = k <= max_exact ? exact_ : *quick_;
     multiply.residual(op_, some_x, some_b, r);
     Errors errors;
-    errors.by_components = component_errors(r, multiply.sizes(), some_b);
-    const std::vector<double> r_maxima = column_maxima<T>(rank_, r);
+    // Below this the residual, which may be subnormal, says nothing beside its terms.
+    const double least = 16 * double{std::numeric_limits<RealOf<T>>::min()};
+    double* const r_maxima = found_.data() + k;
+    rank_.kernels<runtime::LuKernels<T>>().component_errors(
+        rank_.update(), least, r, multiply.sizes(), some_b, found_.data());
+    kernels().column_max(rank_.update(), r, r_maxima);
+    const std::vector<double> found = of_all(rank_.fetch(rank_.update(), found_.data(), 2 * k));
+    errors.by_components.assign(found.begin(), found.begin() + k);
     for (std::size_t j = 0; j < x_maxima.size(); ++j) {
+      const double largest = found[static_cast<std::size_t>(k) + j];
       const Scaled size =
           norm_ * Scaled{x_maxima[j], exponents_[j]} + Scaled{b_maxima[j], exponents_[j]};
-      errors.by_norm.push_back(std::isfinite(r_maxima[j]) ? ratio(Scaled{r_maxima[j], 0}, size)
-                                                          : r_maxima[j]);
+      errors.by_norm.push_back(std::isfinite(largest) ? ratio(Scaled{largest, 0}, size) : largest);
     }
     return errors;
   }
 
-  std::vector<double> component_errors(MatrixView<const T> r, MatrixView<const double> sizes,
-                                       MatrixView<const T> b) {
-    using Limits = std::numeric_limits<RealOf<T>>;
-    // Below this the residual, which may be subnormal, says nothing beside its terms.
-    const double least = 16 * double{Limits::min()};
-    rank_.kernels<runtime::LuKernels<T>>().component_errors(rank_.update(), least, r, sizes, b,
-                                                            found_.data());
-    std::vector<double> errors(static_cast<std::size_t>(r.columns()), 0.0);
-    for (const auto& one : programs::gather_from_all(
-             rank_, rank_.fetch(rank_.update(), found_.data(), r.columns()))) {
-      std::transform(one.begin(), one.end(), errors.begin(), errors.begin(), programs::largest);
+  MatrixView<const T> scaled(MatrixView<const T> a, MatrixView<T> target) {
+    kernels().copy(rank_.update(), a, target);
+    scale_columns(rank_, target, exponents_);
+    return target;
+  }
+  /// The largest of what each rank has, number by number.
+  std::vector<double> of_all(const std::vector<double>& mine) {
+    std::vector<double> largest(mine.size(), 0.0);
+    for (const auto& one : programs::gather_from_all(rank_, mine)) {
+      std::transform(one.begin(), one.end(), largest.begin(), largest.begin(), programs::largest);
     }
-    return errors;
+    return largest;
   }
 
   /// Quick sums rank errors near rounding by chance, so several columns are looked at. `given` is

@@ -248,8 +248,8 @@ class Factorisation {
     }
 
    private:
-    static constexpr std::size_t at_once = 4;
-    static constexpr std::int64_t batches = 8;
+    static constexpr std::size_t at_once = 8;
+    static constexpr std::int64_t batches = 4;
     std::int64_t most() const { return static_cast<std::int64_t>(at_once) * of_.layout_.size(); }
 
     Factorisation& of_;

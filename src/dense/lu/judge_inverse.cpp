@@ -3,7 +3,7 @@
 #include "core/each_dtype.hpp"
 #include "dense/lu/certified_solve.hpp"
 #include "dense/lu/general_multiply.hpp"
-#include "dense/lu/inf_norm.hpp"
+#include "dense/lu/matrix_sizes.hpp"
 #include "dense/lu/sketch.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/right_hand_sides.hpp"
@@ -36,8 +36,9 @@ Measured measure(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T>
   }
   // ||A^T||_1 is ||A||_inf.
   const Scaled size =
-      transposed ? of.inf_norm * InfNorm<T>(rank, layout, x, check.norm, rank.update()).get()
-                 : of.one_norm * check.norm;
+      transposed
+          ? of.inf_norm * MatrixSizes<T>(rank, layout, x, check.norm, rank.update()).get().inf_norm
+          : of.one_norm * check.norm;
   measured.outcome.rcond = layout.size() > 0 ? ratio(Scaled{1.0, 0}, size) : 1.0;
   return measured;
 }

@@ -28,13 +28,13 @@ Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
   const std::int64_t element = element_size(dtype);
   plan.matrix_bytes *= 2;  // A and its factor
   // Three panels with their places, which a rank that is alone does without, and one that is put in
-  // order, with four lists of its rows; of numbers that GPUs split for updates, two panels more; of
+  // order, with eight lists of its rows; of numbers that GPUs split for updates, two panels more; of
   // A sums of rows of all ranks.
   const std::int64_t columns = std::min(plan.tile, layout.size());
   const std::int64_t panel = (layout.ranks() > 1 ? element * columns * layout.size() : 0) +
                              8 * columns + 2 * programs::header_bytes;
   plan.workspace_bytes = 3 * panel + element * columns * (layout.size() - columns) +
-                         programs::small_change(layout, 1) + 8 * 6 * layout.size() +
+                         programs::small_change(layout, 1) + 8 * 11 * layout.size() +
                          8 * layout.max_width() * (layout.ranks() + 3) +
                          element * (layout.size() + layout.max_width());
   if (dtype == Dtype::float32 || dtype == Dtype::complex64) {

@@ -196,7 +196,8 @@ std::optional<SmallFactor<T>> factor_small(MatrixView<const T> a, MatrixView<T> 
                                            std::int32_t* rows) {
   const std::int64_t n = a.columns();
   std::vector<double> sums(static_cast<std::size_t>(n));
-  runtime::host::row_sums<T>(1.0, a, sums.data());
+  std::vector<double> unused(static_cast<std::size_t>(n));
+  runtime::host::row_sums<T>(1.0, a, sums.data(), unused.data());
   const double inf_norm = *std::max_element(sums.begin(), sums.end());
   double one_norm = 0.0;
   double largest = 0.0;

@@ -59,7 +59,8 @@ struct LuDeviceKernels {
                        void* scratch);
   static void moduli(cudaStream_t stream, In source, MatrixView<Real> target);
   static std::size_t row_sums_scratch(In a);
-  static void row_sums(cudaStream_t stream, double scale, In a, double* target, void* scratch);
+  static void row_sums(cudaStream_t stream, double scale, In a, double* sums, double* largest,
+                       void* scratch);
   static void component_errors(cudaStream_t stream, double least, In r,
                                MatrixView<const double> sizes, In b, double* target);
 };

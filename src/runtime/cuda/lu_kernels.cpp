@@ -233,11 +233,11 @@ void CudaLuKernels<T>::do_moduli(Queue& queue, const WorkInfo& info, In source,
 
 template <Scalar T>
 void CudaLuKernels<T>::do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a,
-                                   double* target) const {
+                                   double* sums, double* largest) const {
   CudaQueue& cuda = as_cuda(queue);
   void* const scratch = scratch_of(cuda, OwnLu<T>::row_sums_scratch(elements(a)));
-  cuda.launch(info,
-              [&] { OwnLu<T>::row_sums(cuda.stream(), scale, elements(a), target, scratch); });
+  cuda.launch(
+      info, [&] { OwnLu<T>::row_sums(cuda.stream(), scale, elements(a), sums, largest, scratch); });
 }
 
 template <Scalar T>

@@ -249,13 +249,25 @@ void moduli(MatrixView<const T> source, MatrixView<RealOf<T>> target) {
 }
 
 template <Scalar T>
-void row_sums(double scale, MatrixView<const T> a, double* target) {
-  std::fill_n(target, a.rows(), 0.0);
+void row_sums(double scale, MatrixView<const T> a, double* sums, double* largest) {
+  using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+  std::fill_n(sums, a.rows(), 0.0);
+  std::fill_n(largest, a.rows(), 0.0);  // of complex numbers squares, at first
   for (std::int64_t j = 0; j < a.columns(); ++j) {
     for (std::int64_t i = 0; i < a.rows(); ++i) {
-      using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
-      target[i] += general_multiply::modulus_of(static_cast<Wide>(a(i, j)) * scale);
+      const Wide entry = static_cast<Wide>(a(i, j)) * scale;
+      sums[i] += general_multiply::modulus_of(entry);
+      if constexpr (is_complex<T>) {
+        const double square = entry.real() * entry.real() + entry.imag() * entry.imag();
+        largest[i] = std::max(largest[i], square);
+      } else {
+        largest[i] = std::max(largest[i], std::abs(entry));
+      }
     }
+  }
+  if constexpr (is_complex<T>) {
+    std::transform(largest, largest + a.rows(), largest,
+                   [](double square) { return std::sqrt(square); });
   }
 }
 
@@ -265,7 +277,7 @@ void row_sums(double scale, MatrixView<const T> a, double* target) {
   template void multiply_transposed_wide(Op, MatrixView<const T>, MatrixView<const T>, \
                                          MatrixView<T>, MatrixView<double>);           \
   template void moduli(MatrixView<const T>, MatrixView<RealOf<T>>);                    \
-  template void row_sums(double, MatrixView<const T>, double*);
+  template void row_sums(double, MatrixView<const T>, double*, double*);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

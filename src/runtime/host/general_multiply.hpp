@@ -23,6 +23,6 @@ void moduli(MatrixView<const T> source, MatrixView<RealOf<T>> target);
 
 /// See LuKernels::row_sums.
 template <Scalar T>
-void row_sums(double scale, MatrixView<const T> a, double* target);
+void row_sums(double scale, MatrixView<const T> a, double* sums, double* largest);
 
 }  // namespace shardsolve::runtime::host

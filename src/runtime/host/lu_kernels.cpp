@@ -146,8 +146,9 @@ void HostLuKernels<T>::do_moduli(Queue& queue, const WorkInfo& info, In source,
 
 template <Scalar T>
 void HostLuKernels<T>::do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a,
-                                   double* target) const {
-  launch(queue, info, {a}, {Operand(target, a.rows())}, [=] { row_sums(scale, a, target); });
+                                   double* sums, double* largest) const {
+  launch(queue, info, {a}, {Operand(sums, a.rows()), Operand(largest, a.rows())},
+         [=] { row_sums(scale, a, sums, largest); });
 }
 
 template <Scalar T>

@@ -33,8 +33,8 @@ class HostLuKernels : public LuKernels<T> {
                    MatrixView<double> sizes) const override;
   void do_moduli(Queue& queue, const WorkInfo& info, In source,
                  MatrixView<Real> target) const override;
-  void do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a,
-                   double* target) const override;
+  void do_row_sums(Queue& queue, const WorkInfo& info, double scale, In a, double* sums,
+                   double* largest) const override;
   void do_component_errors(Queue& queue, const WorkInfo& info, double least, In r,
                            MatrixView<const double> sizes, In b, double* target) const override;
 };

@@ -196,35 +196,46 @@ __global__ void __launch_bounds__(threads)
 
 template <class E>
 __global__ void __launch_bounds__(threads)
-    sum_groups_of_rows(double scale, DeviceMatrix<const E> a, Groups groups, double* sums) {
+    sum_groups_of_rows(double scale, DeviceMatrix<const E> a, Groups groups, double* sums,
+                       double* largest) {
   const std::int64_t row = blockIdx.x % groups.row_blocks * threads + threadIdx.x;
   const std::int64_t group = blockIdx.x / groups.row_blocks;
   if (row >= a.rows) {
     return;
   }
   double sum = 0;
+  double most = 0;  // of complex numbers the square
   const std::int64_t end = min((group + 1) * groups.columns, a.columns);
 #pragma unroll 8
   for (std::int64_t j = group * groups.columns; j < end; ++j) {
     const E entry = a(row, j);
     if constexpr (parts<E> == 1) {
-      sum += modulus(static_cast<double>(entry) * scale);
+      const double size = modulus(static_cast<double>(entry) * scale);
+      sum += size;
+      most = fmax(most, size);
     } else {
-      sum += modulus(Complex<double>{entry.re * scale, entry.im * scale});
+      const Complex<double> scaled{entry.re * scale, entry.im * scale};
+      sum += modulus(scaled);
+      most = fmax(most, scaled.re * scaled.re + scaled.im * scaled.im);
     }
   }
   sums[group * a.rows + row] = sum;
+  largest[group * a.rows + row] = parts<E> == 1 ? most : sqrt(most);
 }
 
 __global__ void __launch_bounds__(threads)
-    add_row_sums(std::int64_t rows, std::int64_t groups, const double* sums, double* target) {
+    add_row_sums(std::int64_t rows, std::int64_t groups, const double* sums, const double* largest,
+                 double* sum_target, double* largest_target) {
   const std::int64_t row = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   if (row < rows) {
     double sum = 0;
+    double most = 0;
     for (std::int64_t group = 0; group < groups; ++group) {
       sum += sums[group * rows + row];
+      most = fmax(most, largest[group * rows + row]);
     }
-    target[row] = sum;
+    sum_target[row] = sum;
+    largest_target[row] = most;
   }
 }
 
@@ -290,19 +301,20 @@ void LuDeviceKernels<E>::moduli(cudaStream_t stream, In source, MatrixView<Real>
 
 template <class E>
 std::size_t LuDeviceKernels<E>::row_sums_scratch(In a) {
-  return static_cast<std::size_t>(groups_of(a.rows(), a.columns()).count * a.rows()) *
+  return 2 * static_cast<std::size_t>(groups_of(a.rows(), a.columns()).count * a.rows()) *
          sizeof(double);
 }
 
 template <class E>
-void LuDeviceKernels<E>::row_sums(cudaStream_t stream, double scale, In a, double* target,
-                                  void* scratch) {
+void LuDeviceKernels<E>::row_sums(cudaStream_t stream, double scale, In a, double* sums,
+                                  double* largest, void* scratch) {
   const Groups groups = groups_of(a.rows(), a.columns());
-  auto* const sums = static_cast<double*>(scratch);
+  auto* const group_sums = static_cast<double*>(scratch);
+  double* const group_largest = group_sums + groups.count * a.rows();
   launch(stream, &sum_groups_of_rows<E>, groups.row_blocks * groups.count, {dim3(threads)}, scale,
-         device(a), groups, sums);
+         device(a), groups, group_sums, group_largest);
   launch(stream, &add_row_sums, divide_up(a.rows(), threads), {dim3(threads)}, a.rows(),
-         groups.count, sums, target);
+         groups.count, group_sums, group_largest, sums, largest);
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                               \
@@ -311,7 +323,7 @@ void LuDeviceKernels<E>::row_sums(cudaStream_t stream, double scale, In a, doubl
                                              void*);                                            \
   template void LuDeviceKernels<E>::moduli(cudaStream_t, In, MatrixView<RealPart<E>>);          \
   template std::size_t LuDeviceKernels<E>::row_sums_scratch(In);                                \
-  template void LuDeviceKernels<E>::row_sums(cudaStream_t, double, In, double*, void*);
+  template void LuDeviceKernels<E>::row_sums(cudaStream_t, double, In, double*, double*, void*);
 
 SHARDSOLVE_INSTANTIATE(float)
 SHARDSOLVE_INSTANTIATE(double)

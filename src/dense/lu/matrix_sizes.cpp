@@ -1,4 +1,4 @@
-#include "dense/lu/inf_norm.hpp"
+#include "dense/lu/matrix_sizes.hpp"
 
 #include "core/each_dtype.hpp"
 #include "dense/lu/wait_sites.hpp"
@@ -11,28 +11,32 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 namespace shardsolve::dense::lu {
 
 template <Scalar T>
-InfNorm<T>::InfNorm(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
-                    Scaled one_norm, runtime::Queue& queue)
+MatrixSizes<T>::MatrixSizes(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                            Scaled one_norm, runtime::Queue& queue)
     : rank_(rank),
       layout_(layout),
       // No power of two that is out of range: sums of what is scaled by this one are not either.
       scale_(std::clamp(-one_norm.normalised().exponent, -1000, 1000)),
       sums_(rank.workspace<double>(layout.size(), 1)),
       shares_(rank.workspace<double>(slab.columns(), rank.count())),
-      ready_(rank.event()) {
-  rank.kernels<runtime::LuKernels<T>>().row_sums(queue, std::ldexp(1.0, scale_), slab,
-                                                 sums_.data());
+      ready_(rank.event()),
+      queue_(queue) {
+  const MatrixView<double> largest = rank.workspace<double>(layout.size(), 1);
+  rank.kernels<runtime::LuKernels<T>>().row_sums(queue, std::ldexp(1.0, scale_), slab, sums_.data(),
+                                                 largest.data());
   queue.record(ready_);
+  largest_ = rank.fetch_later(queue, largest.data(), layout.size());
 }
 
 template <Scalar T>
-Scaled InfNorm<T>::get() {
+Sizes MatrixSizes<T>::get() {
   std::vector<comm::Bytes> send;
   std::vector<comm::Bytes> receive;
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
@@ -55,10 +59,14 @@ Scaled InfNorm<T>::get() {
     }
     mine = programs::largest(mine, sum);
   }
-  return Scaled{programs::largest_of_all(rank_, mine), -scale_}.normalised();
+  const Scaled inf_norm = Scaled{programs::largest_of_all(rank_, mine), -scale_}.normalised();
+  rank_.finish(queue_);
+  const double largest =
+      std::accumulate(largest_, largest_ + layout_.size(), 0.0, programs::largest);
+  return {inf_norm, std::ldexp(programs::largest_of_all(rank_, largest), -scale_)};
 }
 
-#define SHARDSOLVE_INSTANTIATE(T) template class InfNorm<T>;
+#define SHARDSOLVE_INSTANTIATE(T) template class MatrixSizes<T>;
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 
