@@ -35,8 +35,9 @@ def gram(a: jax.Array, cut: Cut | None) -> jax.Array:
     """
     if cut is None:
         return _partitioned(a)
+    names = tuple(cut.known_mesh.axis_names)
     run = jax.shard_map(
-        functools.partial(_rows, axes=cut.axes, n=a.shape[0], names=tuple(cut.known_mesh.axis_names)),
+        functools.partial(_rows, axes=cut.axes, n=a.shape[0], names=names),
         mesh=cut.mesh,
         in_specs=P(cut.axes, None),
         out_specs=P(cut.axes, None),
