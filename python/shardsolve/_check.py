@@ -34,8 +34,13 @@ def kind_of_matrix(assume_a: str) -> str:
 
 def as_array(value: object, name: str) -> jax.Array:
     """A JAX array of one of DTYPES, without a silent change of precision."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose masked entries have no value: pass "
+            f"{name}.filled(value), or the rows and columns that count"
+        )
     if isinstance(value, np.ndarray | np.generic):
-        _require_jax_dtype(value.dtype, name)
+        require_jax_dtype(value.dtype, name)
         canonical = jax.dtypes.canonicalize_dtype(value.dtype)
         if canonical != value.dtype and value.dtype.name in DTYPES:
             raise TypeError(
@@ -52,7 +57,12 @@ def as_array(value: object, name: str) -> jax.Array:
         )
     if not isinstance(value, jax.Array | np.ndarray | np.generic | list | tuple):
         raise TypeError(f"{name} is a {type(value).__name__}; pass an array")
-    array = jnp.asarray(value)
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError, OverflowError) as fault:
+        if not isinstance(value, list | tuple):
+            raise
+        raise no_array(value, name) from fault
     if array.dtype.name not in DTYPES:
         raise TypeError(
             f"{name} has dtype {array.dtype.name}; accepted are {', '.join(DTYPES)}: convert it, "
@@ -61,7 +71,15 @@ def as_array(value: object, name: str) -> jax.Array:
     return array
 
 
-def _require_jax_dtype(dtype: np.dtype, name: str) -> None:
+def no_array(value: object, name: str) -> ValueError:
+    """Of a list that NumPy makes no numbers of."""
+    return ValueError(
+        f"{name} is a {type(value).__name__} that is no array of numbers: pass rows of equal "
+        "length, of numbers that a float has"
+    )
+
+
+def require_jax_dtype(dtype: np.dtype, name: str) -> None:
     """Throws for NumPy's numbers that JAX has not: wider than double, or of another byte order."""
     if not dtype.isnative and dtype.newbyteorder("=").name in DTYPES:
         raise TypeError(
@@ -73,6 +91,12 @@ def _require_jax_dtype(dtype: np.dtype, name: str) -> None:
         raise TypeError(
             f"{name} is a NumPy array of objects; accepted are {', '.join(DTYPES)}: convert it, "
             f"for example with {name}.astype(float)"
+        )
+    if dtype.kind in "USmM" or dtype.names is not None:
+        kinds = {"U": "strings", "S": "strings", "m": "times", "M": "times"}
+        raise TypeError(
+            f"{name} is a NumPy array of {kinds.get(dtype.kind, 'records')}; accepted are "
+            f"{', '.join(DTYPES)}"
         )
     if dtype.type in (np.longdouble, np.clongdouble) and dtype.name not in DTYPES:
         narrow = "complex128" if dtype.kind == "c" else "float64"

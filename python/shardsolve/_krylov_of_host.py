@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shardsolve._check import no_array, require_jax_dtype
+
 
 def numpy_for_numpy(solve: Callable) -> Callable:
     """Has krylov.solve return NumPy's arrays where it is given NumPy's and SciPy's alone."""
@@ -67,7 +69,7 @@ def _in_one_dtype(A: Any, b: Any, x0: Any, preconditioner: Any) -> tuple[Any, ..
                 f"{name} is a masked array, whose masked entries have no value: pass "
                 f"{name}.filled(value), or the rows and columns that count"
             )
-    A, b = _widened(A), _widened(np.asarray(b))
+    A, b = _widened(A), _widened(_array(b, "b"))
     dtype = np.result_type(A.dtype, b.dtype)
 
     def converted(a: Any) -> Any:
@@ -75,8 +77,17 @@ def _in_one_dtype(A: Any, b: Any, x0: Any, preconditioner: Any) -> tuple[Any, ..
             return a
         return a.astype(dtype, copy=False)
 
-    x0 = None if x0 is None else np.asarray(x0)
+    x0 = None if x0 is None else _array(x0, "x0")
     return converted(A), converted(b), converted(x0), converted(preconditioner)
+
+
+def _array(value: Any, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as fault:
+        raise no_array(value, name) from fault
+    require_jax_dtype(array.dtype, name)
+    return array
 
 
 def _widened(a: Any) -> Any:

@@ -64,7 +64,8 @@ def matrix_function(
     Args:
         f: A function of one real number, of shape () and a's real dtype, as `jnp.exp`; its result
             is one number, real or complex. JAX must be able to trace and differentiate it: k + 4
-            times for the k-th derivative of f(a).
+            times for the k-th derivative of f(a). What is compiled for it is kept, so a new lambda
+            in every call takes time and memory each time.
         a: As in `eigh`.
         mesh: As in `eigh`.
         axis_name: As in `eigh`.

@@ -68,15 +68,18 @@ void HostLuKernels<T>::do_solve_tile(Queue& queue, const WorkInfo& info, Triangl
 template <Scalar T>
 void HostLuKernels<T>::do_upper_max(Queue& queue, const WorkInfo& info, std::int64_t first, In a,
                                     double* target) const {
-  launch(queue, info, {a}, {Operand(target, a.columns())}, [=] {
-    for (std::int64_t j = 0; j < a.columns(); ++j) {
-      double largest = 0.0;
-      for (std::int64_t i = 0; i <= first + j; ++i) {
-        largest = lu::larger(largest, lu::modulus(a(i, j)));
-      }
-      target[j] = largest;
-    }
-  });
+  const In above = a.block(0, 0, first, a.columns());
+  const In triangle = a.block(first, 0, a.columns(), a.columns());
+  launch(queue, info, {above, Operand(triangle, lu::Part::upper)}, {Operand(target, a.columns())},
+         [=] {
+           for (std::int64_t j = 0; j < a.columns(); ++j) {
+             double largest = 0.0;
+             for (std::int64_t i = 0; i <= first + j; ++i) {
+               largest = lu::larger(largest, lu::modulus(a(i, j)));
+             }
+             target[j] = largest;
+           }
+         });
 }
 
 template <Scalar T>
