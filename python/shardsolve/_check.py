@@ -62,7 +62,7 @@ def as_array(value: object, name: str) -> jax.Array:
     except (TypeError, ValueError, OverflowError) as fault:
         if not isinstance(value, list | tuple):
             raise
-        raise no_array(value, name) from fault
+        raise no_array(value, name, fault) from fault
     if array.dtype.name not in DTYPES:
         raise TypeError(
             f"{name} has dtype {array.dtype.name}; accepted are {', '.join(DTYPES)}: convert it, "
@@ -71,9 +71,10 @@ def as_array(value: object, name: str) -> jax.Array:
     return array
 
 
-def no_array(value: object, name: str) -> ValueError:
-    """Of a list that NumPy makes no numbers of."""
-    return ValueError(
+def no_array(value: object, name: str, fault: Exception) -> Exception:
+    """Of a list that NumPy makes no numbers of, for that reason."""
+    kind = TypeError if isinstance(fault, TypeError) else ValueError
+    return kind(
         f"{name} is a {type(value).__name__} that is no array of numbers: pass rows of equal "
         "length, of numbers that a float has"
     )

@@ -85,7 +85,7 @@ def _array(value: Any, name: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError) as fault:
-        raise no_array(value, name) from fault
+        raise no_array(value, name, fault) from fault
     require_jax_dtype(array.dtype, name)
     return array
 

@@ -82,7 +82,7 @@ def test_object_that_is_no_array_is_a_type_error(argument, value):
     "a", ([[1.0, 2.0], [3.0]], [["a", "b"], ["c", "d"]], [[10**400]], [[None]]), ids=str
 )
 def test_lists_that_are_no_numbers_are_named(a):
-    with pytest.raises(ValueError, match="a is a list that is no array of numbers"):
+    with pytest.raises((TypeError, ValueError), match="a is a list that is no array of numbers"):
         solve(a, [1.0, 2.0])
 
 
