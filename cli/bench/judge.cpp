@@ -11,6 +11,7 @@
 
 #include <shardsolve/error.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <memory>
@@ -273,8 +274,9 @@ std::vector<Gate> judge_lu(Mesh& mesh, const RunOptions& options, const ShardedM
     residual.push_back(by_a[index(factor.rows->at(i))] - by_u[i] - by_l[i]);
   }
   const WideReal<T> norm = inf_norm<T>(by_a.data() + n, n);
+  const double limit = factor_limit * std::max(1.0, std::sqrt(static_cast<double>(n) / 4096.0));
   return {
-      {"factor", in_roundoffs<T>(inf_norm<T>(residual.data(), n) / norm), factor_limit},
+      {"factor", in_roundoffs<T>(inf_norm<T>(residual.data(), n) / norm), limit},
       sum_of_logs(n, factor.log_modulus, std::real(by_u[index(n)]), std::real(by_u[index(n + 1)]))};
 }
 

@@ -38,7 +38,8 @@ std::vector<Gate> judge_factor(Mesh& mesh, const RunOptions& options, const Shar
                                const ShardedMatrix<T>& l, double log_determinant);
 
 /// ||(P A Q^T - L U) v|| / (||A|| u) in the infinity norm, v of random signs, then how far
-/// `log_modulus` is from sum log|U_ii|, likewise.
+/// `log_modulus` is from sum log|U_ii|, likewise. The first grows with the root of n, as LAPACK's
+/// does (11 for n = 3000, 19 for 8192), and so does its limit from n = 4096 on.
 template <Scalar T>
 std::vector<Gate> judge_lu(Mesh& mesh, const RunOptions& options, const ShardedMatrix<T>& a,
                            const LuFactor<T>& factor);

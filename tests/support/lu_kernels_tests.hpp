@@ -460,20 +460,18 @@ TYPED_TEST_P(LuKernelsTest, OrderColumns_MovesNumbersAlone) {
   }
 }
 
-/// Sizes of rows and columns of a system, as exponents of two: what they do to l21, u12 and a22.
-struct Units {
-  int of_all = 0;
-  int of_rows = 0;     // from one to the next, downwards
-  int of_columns = 0;  // likewise, eighty of them in turn
-
-  int row(std::int64_t i) const { return -of_rows * static_cast<int>(i % 100) / 2; }
-  int column(std::int64_t j) const { return of_columns * static_cast<int>(j % 80 - 40); }
-};
-
 /// Numbers of float32 may be products of shorter ones: equations and unknowns in any units lose
 /// nothing by it.
 TYPED_TEST_P(LuKernelsTest, Eliminate_InAnyUnits_IsAsGoodAsProductsAre) {
   using T = typename TypeParam::Dtype;
+  // Sizes of rows and columns of a system, as exponents of two: what they do to l21, u12 and a22.
+  struct Units {
+    int of_all = 0;
+    int of_rows = 0;     // from one to the next, downwards
+    int of_columns = 0;  // likewise, eighty of them in turn
+    int row(std::int64_t i) const { return -of_rows * static_cast<int>(i % 100) / 2; }
+    int column(std::int64_t j) const { return of_columns * static_cast<int>(j % 80 - 40); }
+  };
   struct Shape {
     std::int64_t width;
     std::int64_t rows;
