@@ -179,7 +179,7 @@ def random_signs(n: int) -> jax.Array:
     if n > PROBES:
         return signs
     # A Hadamard matrix, as Sylvester made them.
-    both = jnp.arange(n, dtype=jnp.int32)[:, None] & jnp.arange(PROBES, dtype=jnp.int32)
+    both = jnp.arange(n, dtype=jnp.int32)[:, None] & jnp.arange(PROBES, dtype=jnp.int32)[None]
     return signs[:, :1] * (1 - 2 * (lax.population_count(both) % 2))
 
 

@@ -40,7 +40,7 @@ def in_own_precision(function: Callable) -> Callable:
         if not is_of_host(a):
             return function(a, *args, **options)
         with jax.enable_x64(True):
-            return function(_widened(a), *args, **options)
+            return function(widened(a), *args, **options)
 
     return run
 
@@ -69,7 +69,7 @@ def _in_one_dtype(A: Any, b: Any, x0: Any, preconditioner: Any) -> tuple[Any, ..
                 f"{name} is a masked array, whose masked entries have no value: pass "
                 f"{name}.filled(value), or the rows and columns that count"
             )
-    A, b = _widened(A), _widened(_array(b, "b"))
+    A, b = widened(A), widened(_array(b, "b"))
     dtype = np.result_type(A.dtype, b.dtype)
 
     def converted(a: Any) -> Any:
@@ -86,11 +86,12 @@ def _array(value: Any, name: str) -> np.ndarray:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError) as fault:
         raise no_array(value, name, fault) from fault
-    require_jax_dtype(array.dtype, name)
+    if array.dtype.kind not in "biufc":
+        require_jax_dtype(array.dtype, name)
     return array
 
 
-def _widened(a: Any) -> Any:
+def widened(a: Any) -> Any:
     """float64 of whole numbers, booleans and halves, as in SciPy's solvers."""
     is_narrow = a.dtype.kind in "biu" or a.dtype == np.float16
     return a.astype(np.float64) if is_narrow else a

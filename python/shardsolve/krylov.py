@@ -34,7 +34,7 @@ from shardsolve._krylov_arguments import (
 )
 from shardsolve._krylov_diagnosis import Diagnosis, Trial, of_function, of_matrix
 from shardsolve._krylov_linear import Linear, Transposed, has_transpose
-from shardsolve._krylov_of_host import in_own_precision, numpy_for_numpy
+from shardsolve._krylov_of_host import in_own_precision, numpy_for_numpy, widened
 from shardsolve._krylov_preconditioners import (
     block_jacobi,
     chebyshev,
@@ -231,14 +231,14 @@ def diagnose(A: Any, like: Any = None, *, rtol: float | None = None) -> Diagnosi
         A Diagnosis; print it.
     """
     require_known(rtol=rtol)
+    if isinstance(A, np.ndarray | jax.Array) and not isinstance(A, jax.core.Tracer) and A.ndim == 2:
+        A = CSR.of(widened(np.asarray(A)))
     if isinstance(A, CSR) or is_sparse(A):
         matrix = CSR.of(A)
         require_square(matrix)
         if isinstance(matrix.data, jax.core.Tracer):
             raise TypeError("diagnose was called where JAX traces: call it outside of jit")
         return of_matrix(matrix, default_rtol(matrix.dtype) if rtol is None else float(rtol))
-    if like is None and isinstance(A, np.ndarray | jax.Array) and A.ndim == 2:
-        like = jnp.zeros(A.shape[1:], A.dtype)
     if like is None:
         raise TypeError(
             f"A is a {type(A).__name__}, whose vectors are not known: pass an array like b as like="

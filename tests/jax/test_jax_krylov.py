@@ -155,9 +155,17 @@ def test_diagnosis_says_what_a_function_is():
         krylov.diagnose(lambda x: a @ x)
 
 
-def test_diagnosis_of_an_array_is_that_of_its_products():
-    found = krylov.diagnose(2.3 * np.eye(100) - np.eye(100, k=1) - np.eye(100, k=-1))
-    assert found.is_hermitian and found.trials[0].status.is_converged
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray])
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+def test_diagnosis_of_an_array_is_that_of_its_entries(dtype, kind):
+    a = (
+        3 * np.eye(100, dtype=dtype)
+        - np.eye(100, k=1, dtype=dtype)
+        - np.eye(100, k=-1, dtype=dtype)
+    )
+    found = krylov.diagnose(kind(a))
+    assert found.is_hermitian and found.definiteness == "positive definite"
+    assert found.trials[0].status.is_converged
 
 
 def test_guess_is_used():

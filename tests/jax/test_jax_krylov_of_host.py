@@ -141,6 +141,11 @@ print(shardsolve.krylov.solve(2 * np.eye(3), np.ones(3)).tolist())
     assert python(program, JAX_ENABLE_X64="0").strip() == "[0.5, 0.5, 0.5]"
 
 
+def test_numbers_in_another_order_of_bytes_are_taken():
+    x = krylov.solve(A, B.astype(">f8"), x0=np.zeros(N, np.longdouble))
+    np.testing.assert_allclose(x, EXACT, atol=1e-7)
+
+
 @pytest.mark.parametrize("name", ["A", "b", "x0"])
 def test_masked_arrays_are_refused(name):
     masked = {"A": np.ma.masked_array(A.toarray()), "b": np.ma.masked_array(B, B > 0)}

@@ -214,3 +214,10 @@ def test_optimiser_transfers_nothing_by_itself(options):
         jax.block_until_ready(run())
         with jax.transfer_guard("disallow"):
             jax.block_until_ready(run())
+
+
+def test_few_rows_promote_no_rank():
+    a = np.diag([1.0, 2.0, 3.0]).astype("float32")
+    with jax.numpy_rank_promotion("raise"):
+        w = shardsolve.eigh(jnp.asarray(a), full_output=True)[0]
+    np.testing.assert_allclose(w, [1, 2, 3], rtol=1e-6)

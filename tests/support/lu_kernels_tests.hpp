@@ -469,6 +469,8 @@ TYPED_TEST_P(LuKernelsTest, Eliminate_InAnyUnits_IsAsGoodAsProductsAre) {
     int of_all = 0;
     int of_rows = 0;     // from one to the next, downwards
     int of_columns = 0;  // likewise, eighty of them in turn
+    int of_fields = 0;   // of every other unknown, which half of the equations know nothing of
+    int of_parts = 0;    // of every other equation, which have no unknown with the rest in common
     int row(std::int64_t i) const { return -of_rows * static_cast<int>(i % 100) / 2; }
     int column(std::int64_t j) const { return of_columns * static_cast<int>(j % 80 - 40); }
   };
@@ -488,7 +490,9 @@ TYPED_TEST_P(LuKernelsTest, Eliminate_InAnyUnits_IsAsGoodAsProductsAre) {
   };
   for (const Shape shape : shapes) {
     for (const Units units :
-         {Units{}, {0, 1, 0}, {0, 0, 1}, {0, 1, 1}, {118, 0, 0}, {-108, 0, 0}}) {
+         {Units{}, Units{.of_rows = 1}, Units{.of_columns = 1},
+          Units{.of_rows = 1, .of_columns = 1}, Units{.of_all = 118}, Units{.of_all = -108},
+          Units{.of_fields = -30}, Units{.of_parts = 60}}) {
       const std::int64_t rows = shape.width + shape.rows;
       DenseMatrix<T> panel = right_hand_sides<T>(rows, shape.width, 4);
       DenseMatrix<T> before = right_hand_sides<T>(rows, shape.columns, 8);
@@ -500,12 +504,19 @@ TYPED_TEST_P(LuKernelsTest, Eliminate_InAnyUnits_IsAsGoodAsProductsAre) {
           panel(i, k) = T{};  // so u12 stays as it is
         }
         for (std::int64_t i = shape.width; i < rows; ++i) {
-          panel(i, k) = times(panel(i, k), of_row(i) - of_row(k));
+          panel(i, k) = units.of_parts != 0 && i % 2 != k % 2
+                            ? T{}
+                            : times(panel(i, k), of_row(i) - of_row(k));
         }
       }
       for (std::int64_t j = 0; j < shape.columns; ++j) {
         for (std::int64_t i = 0; i < rows; ++i) {
-          before(i, j) = times(before(i, j), units.of_all + of_row(i) + units.column(j));
+          const bool is_apart = i < shape.width && i % 2 != j % 2;
+          if (is_apart && (units.of_fields != 0 || units.of_parts != 0)) {
+            before(i, j) = T{};
+          }
+          const int more = j % 2 * units.of_fields + (2 * (i % 2) - 1) * units.of_parts;
+          before(i, j) = times(before(i, j), units.of_all + of_row(i) + units.column(j) + more);
         }
       }
       Embedded<T> a(before);
@@ -529,7 +540,8 @@ TYPED_TEST_P(LuKernelsTest, Eliminate_InAnyUnits_IsAsGoodAsProductsAre) {
         }
         ASSERT_LE(std::abs(sum - std::complex<double>(before(i, j))), 8.0 * unit_roundoff<T> * size)
             << i << " " << j << " of " << shape.width << ", " << shape.rows << ", units "
-            << units.of_all << " " << units.of_rows << " " << units.of_columns;
+            << units.of_all << " " << units.of_rows << " " << units.of_columns << " "
+            << units.of_fields << " " << units.of_parts;
       }
     }
   }

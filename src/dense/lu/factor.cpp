@@ -35,6 +35,7 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -83,7 +84,10 @@ class Factorisation {
       send_panel(step);
       update_trailing(step);
     }
-    RowExchanges exchanges(*this);  // takes its memory while the last steps are made
+    std::optional<RowExchanges> exchanges;
+    if (is_alone()) {  // nobody waits for this one: it takes memory while the last steps are made
+      exchanges.emplace(*this);
+    }
     flags_.finish(layout_.steps());
     flags_.throw_if_cancelled();
     Factored<T> result;
@@ -93,7 +97,7 @@ class Factorisation {
     }
     const OfU u = fetch_u_later();  // beside the update queue, which puts L in order
     order_ = rank_.fetch(rank_.update(), places_.data(), layout_.size());
-    order_rows_of_l(exchanges);
+    order_rows_of_l(exchanges ? *exchanges : exchanges.emplace(*this));
     finish(u, result);
     return result;
   }
