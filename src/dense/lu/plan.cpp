@@ -28,8 +28,8 @@ Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
   const std::int64_t element = element_size(dtype);
   plan.matrix_bytes *= 2;  // A and its factor
   // Three panels with their places, which a rank that is alone does without, and one that is put in
-  // order, with eight lists of its rows; of numbers that GPUs split for updates, two panels more; of
-  // A sums of rows of all ranks.
+  // order, with eight lists of its rows; of numbers that GPUs split for updates, two panels more;
+  // of A sums of rows of all ranks.
   const std::int64_t columns = std::min(plan.tile, layout.size());
   const std::int64_t panel = (layout.ranks() > 1 ? element * columns * layout.size() : 0) +
                              8 * columns + 2 * programs::header_bytes;
@@ -38,9 +38,7 @@ Plan plan_lu_factor(const SlabLayout& layout, Dtype dtype) {
                          8 * layout.max_width() * (layout.ranks() + 3) +
                          element * (layout.size() + layout.max_width());
   if (dtype == Dtype::float32 || dtype == Dtype::complex64) {
-    constexpr std::int64_t beside = 70;  // numbers of a row or column, besides those of the panel
-    plan.workspace_bytes +=
-        element * ((columns + 4) * (layout.size() + layout.max_width()) + beside * columns);
+    plan.workspace_bytes += element * ((columns + 4) * (layout.size() + layout.max_width()) + 1);
   }
   plan.flops = programs::multiply_add(dtype) * n * n * n / 3.0;
   plan.bytes_moved =
