@@ -139,14 +139,14 @@ MISTAKES = (
     Mistake(
         "B in the order of rows, not of pivots",
         TRIANGULAR_SOLVE,
-        "sweeps_->order.to_pivots(some);",
+        "order_.to_pivots(some);",
         "",
         RAW_SOLVES,
     ),
     Mistake(
         "X of the transpose in the order of pivots, not of rows",
         TRIANGULAR_SOLVE,
-        "sweeps_->order.to_rows(some);",
+        "order_.to_rows(some);",
         "",
         RAW_SOLVES,
     ),

@@ -4,7 +4,6 @@
 #include "runtime/kernel_set.hpp"
 #include "runtime/kernels.hpp"
 #include "runtime/operand_shapes.hpp"
-#include "runtime/persistent_solve.hpp"
 #include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -35,7 +34,6 @@ struct CholeskyTuning {
   /// Rows of a panel below which it does not pay to make and send fewer at a time.
   std::int64_t least_panel_rows = 1;
   std::int64_t least_inverse_panel_rows = 1;  ///< likewise of an inverse's
-  std::int64_t solve_block_rows = 0;  ///< rows of a SolveBlock; 0 without a persistent_solve
 };
 
 /// As of Kernels: all matrices are column-major, a misfit of shapes throws Error(internal), and a
@@ -113,12 +111,6 @@ class CholeskyKernels {
     }
     do_update(queue, left_panel, right_panel, updates);
   }
-  /// See PersistentSolveArguments; where CholeskyTuning has rows of its blocks. `flops`: those of
-  /// this rank.
-  void persistent_solve(Queue& queue, const PersistentSolveArguments<T>& solve,
-                        double flops) const {
-    do_persistent_solve(queue, {.name = "solve", .flops = flops}, solve);
-  }
 
  protected:
   const Kernels<T>& base() const { return base_; }
@@ -155,10 +147,6 @@ class CholeskyKernels {
                          strides);
       }
     }
-  }
-  virtual void do_persistent_solve(Queue& /*queue*/, const WorkInfo& /*info*/,
-                                   const PersistentSolveArguments<T>& /*solve*/) const {
-    refuse_operands("persistent_solve");  // there are no blocks of 0 rows
   }
 
  private:

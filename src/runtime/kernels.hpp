@@ -5,6 +5,7 @@
 #include "runtime/kernel_arguments.hpp"
 #include "runtime/kernel_set.hpp"
 #include "runtime/operand_shapes.hpp"
+#include "runtime/persistent_solve.hpp"
 #include "runtime/queue.hpp"
 
 #include <shardsolve/dtype.hpp>
@@ -162,6 +163,14 @@ class Kernels {
                {.name = "inspect", .flops = 2.0 * multiply_add<T> * product(a.rows(), a.columns())},
                a, first, weights, scale, result);
   }
+  /// Rows of a SolveBlock; 0 without a persistent_solve. Ask once a call, in a thread that the
+  /// device was adopted by.
+  virtual std::int64_t solve_block_rows() const { return 0; }
+  /// See PersistentSolveArguments. `flops`: those of this rank.
+  void persistent_solve(Queue& queue, const PersistentSolveArguments<T>& solve,
+                        double flops) const {
+    do_persistent_solve(queue, {.name = "solve", .flops = flops}, solve);
+  }
 
  protected:
   // Each enqueues its work as `info` has it. One that is made of other kernels leaves that to
@@ -203,6 +212,10 @@ class Kernels {
   virtual void do_hermitian_tile(Queue& queue, const WorkInfo& info, In upper, const Real* diagonal,
                                  Out target) const = 0;
   virtual void do_column_max(Queue& queue, const WorkInfo& info, In a, double* target) const = 0;
+  virtual void do_persistent_solve(Queue& /*queue*/, const WorkInfo& /*info*/,
+                                   const PersistentSolveArguments<T>& /*solve*/) const {
+    refuse_operands("persistent_solve");  // there are no blocks of 0 rows
+  }
   virtual void do_inspect(Queue& queue, const WorkInfo& info, In a, std::int64_t first,
                           const double* weights, double scale, Inspection result) const = 0;
 

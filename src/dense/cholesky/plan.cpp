@@ -1,4 +1,5 @@
 #include "core/right_hand_sides.hpp"
+#include "dense/shared/persistent_solve.hpp"
 #include "programs/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -49,7 +50,9 @@ Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t col
     plan.workspace_bytes += element * plan.tile * plan.tile;
   }
   if (columns == 1) {  // what a persistent solve takes, twice
-    plan.workspace_bytes += 2 * element * (layout.size() + width * (layout.ranks() + 1));
+    plan.workspace_bytes += 2 * element *
+                            dense::persistent_solve_elements(dense::SlabOf::cholesky, layout.size(),
+                                                             width, layout.ranks());
   }
   plan.flops = 2.0 * programs::multiply_add(dtype) * n * n * k;
   plan.bytes_moved =

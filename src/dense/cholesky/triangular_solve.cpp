@@ -7,7 +7,7 @@
 //             b -= (row block of L)^H b1                       each rank its own rows
 //
 // What the next step needs is computed first, the rest while the next step is under way. One
-// right-hand side goes another way where there is one: dense/cholesky/persistent_solve.hpp.
+// right-hand side goes another way where there is one: dense/shared/persistent_solve.hpp.
 
 #include "dense/cholesky/triangular_solve.hpp"
 
@@ -289,7 +289,7 @@ TriangularSolve<T>::TriangularSolve(mesh::Rank& rank, const SlabLayout& layout,
                                     MatrixView<const T> slab, std::int64_t columns)
     : rank_(rank), width_(std::min(layout.tile(), columns)) {
   if (columns == 1) {
-    persistent_ = PersistentSolve<T>::make(rank, layout, slab);
+    persistent_ = PersistentSolve<T>::make(rank, layout, slab, SlabOf::cholesky);
   }
   if (persistent_) {
     return;
@@ -306,7 +306,7 @@ template <Scalar T>
 void TriangularSolve<T>::run(MatrixView<T> b) {
   if (persistent_) {
     rank_.report("solve", 0.0);
-    persistent_->run(b);
+    persistent_->run(Op::none, b);
     return;
   }
   for (std::int64_t first = 0; first < b.columns(); first += width_) {

@@ -1,7 +1,7 @@
 /// Solves with a Cholesky factor on slabs.
 #pragma once
 
-#include "dense/cholesky/persistent_solve.hpp"
+#include "dense/shared/persistent_solve.hpp"
 #include "mesh/rank.hpp"
 
 #include <shardsolve/cholesky.hpp>

@@ -2,6 +2,7 @@
 #include "dense/lu/certified_solve.hpp"
 #include "dense/lu/order_inverse.hpp"
 #include "dense/lu/sketch.hpp"
+#include "dense/shared/persistent_solve.hpp"
 #include "programs/plan_parts.hpp"
 
 #include <shardsolve/plan.hpp>
@@ -75,6 +76,11 @@ Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) 
                          element * 3 * plan.tile * some * (layout.ranks() + 2) + 16 * width +
                          residual_bytes(layout, element, std::min(some, dense::lu::max_exact)) +
                          programs::small_change(layout, columns) / 2;
+  if (columns == 1) {  // what a persistent solve takes, twice
+    plan.workspace_bytes +=
+        2 * element *
+        dense::persistent_solve_elements(dense::SlabOf::lu, layout.size(), width, layout.ranks());
+  }
   if (some > dense::lu::max_exact) {
     // quick ones, with a product and its sizes, and moduli of a tile of A and of X
     plan.workspace_bytes += residual_bytes(layout, element, some) +

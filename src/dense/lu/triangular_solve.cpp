@@ -15,7 +15,8 @@
 //   by rows      b1 = op(t11)^-1 b1, to all ranks
 //                b -= op(row block of L or U) b1                  each rank its own rows
 //
-// What the next step needs is computed first, the rest while the next step is under way. A rank
+// What the next step needs is computed first, the rest while the next step is under way. One
+// right-hand side goes another way where there is one: dense/shared/persistent_solve.hpp. A rank
 // that is alone sends nothing, not even to itself: its host would wait for that longer than for the
 // work. It takes several steps of the factor as one, where its device solves for more rows at once.
 
@@ -355,7 +356,6 @@ template <Scalar T>
 struct TriangularSolve<T>::Sweeps {
   ByColumns<T> by_columns;
   ByRows<T> by_rows;
-  RowOrder<T> order;
 };
 
 template <Scalar T>
@@ -363,9 +363,15 @@ TriangularSolve<T>::TriangularSolve(mesh::Rank& rank, const SlabLayout& layout,
                                     MatrixView<const T> slab, const std::vector<std::int64_t>& rows,
                                     std::int64_t columns)
     : width_(std::max<std::int64_t>(std::min(layout.tile(), columns), 1)),
-      sweeps_(std::make_unique<Sweeps>(Sweeps{{rank, layout, slab, width_},
-                                              {rank, layout, slab, width_},
-                                              {rank, layout, rows, width_}})) {}
+      order_(rank, layout, rows, width_) {
+  if (columns == 1) {
+    persistent_ = PersistentSolve<T>::make(rank, layout, slab, SlabOf::lu);
+  }
+  if (!persistent_) {
+    sweeps_ = std::make_unique<Sweeps>(
+        Sweeps{{rank, layout, slab, width_}, {rank, layout, slab, width_}});
+  }
+}
 
 template <Scalar T>
 TriangularSolve<T>::~TriangularSolve() = default;
@@ -375,13 +381,19 @@ void TriangularSolve<T>::run(Op op, MatrixView<T> b) {
   for (std::int64_t first = 0; first < b.columns(); first += width_) {
     const MatrixView<T> some = b.columns_from(first, std::min(width_, b.columns() - first));
     if (op == Op::none) {
-      sweeps_->order.to_pivots(some);
+      order_.to_pivots(some);
+    }
+    if (persistent_) {
+      persistent_->run(op, some);
+    } else if (op == Op::none) {
       sweeps_->by_columns.run(Triangle::lower, some);
       sweeps_->by_columns.run(Triangle::upper, some);
     } else {
       sweeps_->by_rows.run(Triangle::upper, op, some);
       sweeps_->by_rows.run(Triangle::lower, op, some);
-      sweeps_->order.to_rows(some);
+    }
+    if (op != Op::none) {
+      order_.to_rows(some);
     }
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dense/lu/row_order.hpp"
+#include "dense/shared/persistent_solve.hpp"
 #include "mesh/rank.hpp"
 #include "runtime/kernel_arguments.hpp"
 
@@ -29,6 +30,8 @@ class TriangularSolve {
  private:
   struct Sweeps;
   std::int64_t width_;
+  RowOrder<T> order_;
+  std::unique_ptr<PersistentSolve<T>> persistent_;  // null: sweeps_ solve
   std::unique_ptr<Sweeps> sweeps_;
 };
 

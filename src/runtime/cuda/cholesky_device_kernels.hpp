@@ -4,7 +4,6 @@
 #include "runtime/cuda/element.hpp"
 #include "runtime/cuda/update_pieces.hpp"
 #include "runtime/kernel_arguments.hpp"
-#include "runtime/persistent_solve.hpp"
 
 #include <shardsolve/matrix_view.hpp>
 
@@ -76,14 +75,6 @@ struct CholeskyDeviceKernels {
   /// Each c_i -= left_i^H right_i. Of what is `lower` the lower triangle alone, whose diagonal is
   /// made real.
   static void update(cudaStream_t stream, In left, In right, const UpdatePieces<E>& pieces);
-
-  /// Columns and rows of its blocks.
-  static constexpr std::int64_t solve_block = 64;
-  /// Not on a GPU with too little shared memory.
-  static bool has_persistent_solve();
-  /// Waits end when `failed` is not 0.
-  static void persistent_solve(cudaStream_t stream, const PersistentSolveArguments<E>& solve,
-                               const volatile std::uint32_t* failed);
 };
 
 template <>

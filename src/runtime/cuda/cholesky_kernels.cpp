@@ -17,28 +17,10 @@ namespace {
 template <Scalar T>
 using OwnCholesky = CholeskyDeviceKernels<Element<T>>;
 
-template <Scalar T>
-PersistentSolveArguments<Element<T>> with_elements(const PersistentSolveArguments<T>& solve) {
-  using E = Element<T>;
-  PersistentSolveArguments<E> same{elements(solve.slab), reinterpret_cast<E*>(solve.b),
-                                   solve.blocks,         solve.own,
-                                   solve.count,          solve.own_count,
-                                   solve.rank,           solve.ranks};
-  same.width = solve.width;
-  for (std::int32_t r = 0; r < solve.ranks; ++r) {
-    same.first[r] = solve.first[r];
-    same.memory[r] = reinterpret_cast<E*>(solve.memory[r]);
-  }
-  return same;
-}
-
 }  // namespace
 
 template <Scalar T>
 CholeskyTuning CudaCholeskyKernels<T>::tuning(std::int64_t tile) const {
-  std::call_once(asked_, [this] {
-    solve_block_rows_ = OwnCholesky<T>::has_persistent_solve() ? OwnCholesky<T>::solve_block : 0;
-  });
   return {
       // L^H with zeros below its diagonal, and what panel() takes of its inverse.
       .tile_scratch_columns = 2 * tile,
@@ -47,7 +29,6 @@ CholeskyTuning CudaCholeskyKernels<T>::tuning(std::int64_t tile) const {
       .least_panel_rows = sizeof(RealOf<T>) == 4 ? 2048 : 4096,
       // Products, of which fewer take the host longer to enqueue than the GPU needs.
       .least_inverse_panel_rows = 4096,
-      .solve_block_rows = solve_block_rows_,
   };
 }
 
@@ -193,15 +174,6 @@ void CudaCholeskyKernels<T>::do_update(Queue& queue, In left, In right,
   if (pieces.count > 0) {
     enqueue();
   }
-}
-
-template <Scalar T>
-void CudaCholeskyKernels<T>::do_persistent_solve(Queue& queue, const WorkInfo& info,
-                                                 const PersistentSolveArguments<T>& solve) const {
-  CudaQueue& cuda = as_cuda(queue);
-  cuda.launch(info, [&] {
-    OwnCholesky<T>::persistent_solve(cuda.stream(), with_elements(solve), cuda.failed());
-  });
 }
 
 template class CudaCholeskyKernels<float>;

@@ -5,7 +5,6 @@
 #include "runtime/cholesky_kernels.hpp"
 
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 namespace shardsolve::runtime::cuda {
@@ -31,12 +30,6 @@ class CudaCholeskyKernels final : public CholeskyKernels<T> {
   void do_prepare_updates(Queue& queue, Out packed) const override;
   void do_update(Queue& queue, In left, In right,
                  const std::vector<PanelUpdate<T>>& updates) const override;
-  void do_persistent_solve(Queue& queue, const WorkInfo& info,
-                           const PersistentSolveArguments<T>& solve) const override;
-
- private:
-  mutable std::once_flag asked_;
-  mutable std::int64_t solve_block_rows_ = 0;  // asking the GPU takes a while
 };
 
 }  // namespace shardsolve::runtime::cuda

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <complex>
+#include <iterator>
+#include <mutex>
 #include <type_traits>
 
 namespace shardsolve::runtime::cuda {
@@ -28,6 +30,24 @@ bool by_wide_gemm(CudaQueue& queue, Op op_a, Op op_b, T alpha, MatrixView<const 
            queue.wide_gemm().enqueue(queue.stream(), alpha, a, b, beta, c, strides);
   }
   return false;
+}
+
+template <Scalar T>
+PersistentSolveArguments<Element<T>> with_elements(const PersistentSolveArguments<T>& solve) {
+  using E = Element<T>;
+  PersistentSolveArguments<E> same;
+  same.slab = elements(solve.slab);
+  same.b = reinterpret_cast<E*>(solve.b);
+  std::copy(std::begin(solve.sweeps), std::end(solve.sweeps), same.sweeps);
+  same.count = solve.count;
+  same.own_count = solve.own_count;
+  same.rank = solve.rank;
+  same.ranks = solve.ranks;
+  same.width = solve.width;
+  same.second = solve.second;
+  std::transform(std::begin(solve.memory), std::end(solve.memory), same.memory,
+                 [](T* memory) { return reinterpret_cast<E*>(memory); });
+  return same;
 }
 
 }  // namespace
@@ -279,6 +299,26 @@ void CudaKernels<T>::do_inspect(Queue& queue, const WorkInfo& info, In a, std::i
                       begin > 0, scratch);
       begin += at_once;
     } while (begin < a.columns());
+  });
+}
+
+template <Scalar T>
+const SolveRoom& CudaKernels<T>::solve_room() const {
+  std::call_once(asked_, [this] { solve_room_ = Own<T>::solve_room(); });
+  return solve_room_;
+}
+
+template <Scalar T>
+std::int64_t CudaKernels<T>::solve_block_rows() const {
+  return solve_room().clusters > 0 ? Own<T>::solve_block : 0;
+}
+
+template <Scalar T>
+void CudaKernels<T>::do_persistent_solve(Queue& queue, const WorkInfo& info,
+                                         const PersistentSolveArguments<T>& solve) const {
+  CudaQueue& cuda = as_cuda(queue);
+  cuda.launch(info, [&] {
+    Own<T>::persistent_solve(cuda.stream(), solve_room(), with_elements(solve), cuda.failed());
   });
 }
 

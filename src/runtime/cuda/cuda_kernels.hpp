@@ -1,9 +1,11 @@
 /// Kernels on a GPU: cuBLAS for the cubic work, kernels of our own for the rest.
 #pragma once
 
+#include "runtime/cuda/device_kernels.hpp"
 #include "runtime/kernels.hpp"
 
 #include <cstdint>
+#include <mutex>
 
 namespace shardsolve::runtime::cuda {
 
@@ -15,6 +17,8 @@ class CudaKernels final : public Kernels<T> {
   using typename Kernels<T>::Out;
   using typename Kernels<T>::InOther;
   using typename Kernels<T>::InReal;
+
+  std::int64_t solve_block_rows() const override;
 
  protected:
   void do_gemm(Queue& queue, const WorkInfo& info, Op op_a, Op op_b, T alpha, In a, In b, T beta,
@@ -45,6 +49,14 @@ class CudaKernels final : public Kernels<T> {
   void do_column_max(Queue& queue, const WorkInfo& info, In a, double* target) const override;
   void do_inspect(Queue& queue, const WorkInfo& info, In a, std::int64_t first,
                   const double* weights, double scale, Inspection result) const override;
+  void do_persistent_solve(Queue& queue, const WorkInfo& info,
+                           const PersistentSolveArguments<T>& solve) const override;
+
+ private:
+  const SolveRoom& solve_room() const;
+
+  mutable std::once_flag asked_;
+  mutable SolveRoom solve_room_;
 };
 
 }  // namespace shardsolve::runtime::cuda

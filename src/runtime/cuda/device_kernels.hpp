@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/element.hpp"
 #include "runtime/kernel_arguments.hpp"
+#include "runtime/persistent_solve.hpp"
 
 #include <shardsolve/matrix_view.hpp>
 
@@ -13,6 +14,13 @@
 #include <cstdint>
 
 namespace shardsolve::runtime::cuda {
+
+/// Thread blocks of a persistent solve that a GPU runs at the same time, in clusters; 0 where it
+/// has too little shared memory.
+struct SolveRoom {
+  int clusters = 0;
+  int cluster = 1;  ///< blocks of each
+};
 
 /// Enqueued on a stream of the current device; shapes were checked by the caller, every pointer is
 /// device memory. A view may be empty, and its stride any. What they compute is said in
@@ -58,6 +66,15 @@ struct DeviceKernels {
   static constexpr std::int64_t max_columns = 256;
   static bool solve_tile(cudaStream_t stream, Triangle triangle, Op op, In a, Out b,
                          bool unit = false);
+
+  /// Columns and rows of the blocks of persistent_solve.
+  static constexpr std::int64_t solve_block = 64;
+  /// On the current GPU; to be asked once before a solve there, which takes a while.
+  static SolveRoom solve_room();
+  /// Waits end when `failed` is not 0.
+  static void persistent_solve(cudaStream_t stream, const SolveRoom& room,
+                               const PersistentSolveArguments<E>& solve,
+                               const volatile std::uint32_t* failed);
 };
 
 }  // namespace shardsolve::runtime::cuda

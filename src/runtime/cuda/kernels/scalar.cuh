@@ -112,6 +112,22 @@ __device__ RealPart<E> size_of(E x) {
   return re > im ? re : im;
 }
 
+/// 1 / x. The larger part is divided by first, so that no square overflows.
+template <class E>
+__device__ E inverse_of(E x) {
+  if constexpr (parts<E> == 1) {
+    return 1 / x;
+  } else if (fabs(x.re) >= fabs(x.im)) {
+    const auto ratio = x.im / x.re;
+    const auto size = x.re + x.im * ratio;
+    return {1 / size, -ratio / size};
+  } else {
+    const auto ratio = x.re / x.im;
+    const auto size = x.im + x.re * ratio;
+    return {ratio / size, -1 / size};
+  }
+}
+
 /// A power of two that brings numbers of this size near 1, or nearer to it if there is none; its
 /// reciprocal is a number, too.
 template <class R>

@@ -10,27 +10,6 @@
 
 namespace shardsolve::runtime::cuda {
 
-template <class E>
-__device__ E product(E x, E y) {
-  return add_product(from_real<E>(0), x, y);
-}
-
-/// Divides by the larger part first, so that no square overflows.
-template <class E>
-__device__ E reciprocal(E x) {
-  if constexpr (parts<E> == 1) {
-    return 1 / x;
-  } else if (fabs(x.re) >= fabs(x.im)) {
-    const auto ratio = x.im / x.re;
-    const auto size = x.re + x.im * ratio;
-    return {1 / size, -ratio / size};
-  } else {
-    const auto ratio = x.re / x.im;
-    const auto size = x.im + x.re * ratio;
-    return {ratio / size, -1 / size};
-  }
-}
-
 /// A warp that solves for one right-hand side; a lane has a row.
 template <class E>
 class Solver {
@@ -71,7 +50,7 @@ class Solver {
     const Strip<E, side>& diagonal = shared_.diagonal[slot];
     const Strip<E, side>& lower = shared_.lower[step % Shape::lower_squares];
     const E y = sum_of(next_, shared_.y[step % 2][column_].of[lane_]);
-    E sum = product(y, shared_.inverse[slot].of[lane_]);
+    E sum = product_of(y, shared_.inverse[slot].of[lane_]);
     E own = sum;
     next_ = from_real<E>(0);
 #pragma unroll unrolled
@@ -152,12 +131,12 @@ __device__ void divide_rows(SolveShared<E>& shared, int step, bool unit) {
   const int lane = lane_of_thread();
   const int slot = step % SolveShape<E>::diagonal_squares;
   Strip<E, side>& square = shared.diagonal[slot];
-  const E inverse = unit ? from_real<E>(1) : reciprocal(square[lane][lane]);
+  const E inverse = unit ? from_real<E>(1) : inverse_of(square[lane][lane]);
   shared.inverse[slot].of[lane] = inverse;
 #pragma unroll
   for (int column = 0; column < side; ++column) {
     if (column < lane) {
-      square[column][lane] = product(square[column][lane], inverse);
+      square[column][lane] = product_of(square[column][lane], inverse);
     }
   }
 }

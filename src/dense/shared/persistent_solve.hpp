@@ -1,0 +1,73 @@
+/// Solves for one right-hand side where the backend does it in one kernel a device.
+#pragma once
+
+#include "comm/communicator.hpp"
+#include "mesh/rank.hpp"
+#include "runtime/kernel_arguments.hpp"
+#include "runtime/persistent_solve.hpp"
+
+#include <shardsolve/slab_layout.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace shardsolve::dense {
+
+/// What a rank's slab holds its columns of: L of Cholesky's L L^H with rows in the matrix's order,
+/// or L and U of P A Q^T = L U with rows in that of elimination.
+enum class SlabOf : std::uint8_t { cholesky, lu };
+
+/// Elements of memory on each rank for a run, of n rows on ranks of at most `width` columns.
+std::int64_t persistent_solve_elements(SlabOf what, std::int64_t n, std::int64_t width,
+                                       std::int64_t ranks);
+
+/// A solve with the factors: L L^H (P x) = P b, or L U (Q x) = P b, where P b lies like Q x.
+/// LAPACK: potrs, getrs without its exchanges of rows.
+template <Scalar T>
+class PersistentSolve {
+ public:
+  /// Null, on all ranks, if the backend has no such kernel or the devices do not reach each other's
+  /// memory.
+  static std::unique_ptr<PersistentSolve> make(mesh::Rank& rank, const SlabLayout& layout,
+                                               MatrixView<const T> slab, SlabOf what);
+
+  /// Overwrites the rank's rows of b, one column, with those of x, or, `op` being a transpose of
+  /// the product, of U^T L^T (P x) = Q b; enqueued on the update queue.
+  void run(runtime::Op op, MatrixView<T> b) {
+    clear();
+    start(op, b);
+  }
+  // The two parts of a run, apart for a test of a rank that fails between them.
+  void clear();
+  void start(runtime::Op op, MatrixView<T> b);
+
+ private:
+  using Arguments = runtime::PersistentSolveArguments<T>;
+  /// Runs use two memories in turn: ranks may still be writing to that of one run when another rank
+  /// clears that of the next.
+  static constexpr std::size_t memories = 2;
+  struct RunMemory {
+    MatrixView<T> own;                        // this rank's
+    std::unique_ptr<comm::PeerMemory> peers;  // that of all ranks; null: not within reach
+  };
+
+  PersistentSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
+                  SlabOf what);
+  void list_blocks(const SlabLayout& layout, std::int64_t max_rows);
+  runtime::SolveSweep sweep_over(const std::vector<runtime::SolveBlock>& blocks,
+                                 const std::vector<runtime::SolveBlock>& own);
+
+  mesh::Rank& rank_;
+  SlabOf what_;
+  Arguments arguments_;
+  runtime::SolveSweep there_;  // in the order of elimination
+  runtime::SolveSweep back_;   // in the opposite order
+  double flops_ = 0.0;
+  std::array<RunMemory, memories> memories_;
+  std::size_t runs_ = 0;
+};
+
+}  // namespace shardsolve::dense
