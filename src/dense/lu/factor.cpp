@@ -95,8 +95,11 @@ class Factorisation {
       result.outcome = overflow();
       return result;
     }
+    const std::int64_t* const places =
+        rank_.fetch_later(rank_.update(), places_.data(), layout_.size());
     const OfU u = fetch_u_later();  // beside the update queue, which puts L in order
-    order_ = rank_.fetch(rank_.update(), places_.data(), layout_.size());
+    rank_.finish(rank_.update());
+    order_.assign(places, places + layout_.size());
     order_rows_of_l(exchanges ? *exchanges : exchanges.emplace(*this));
     finish(u, result);
     return result;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int lanes = 32;
-constexpr int warps = threads / lanes;
 constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
 template <class E>
@@ -28,8 +27,10 @@ __device__ double modulus(E x) {
 /// The larger one, NaN if one is.
 __device__ double larger(double a, double b) { return a >= b || isnan(a) ? a : b; }
 
-/// Called by all threads of the block; the first one stores it.
+/// Called by all `threads` of the block; the first one stores it.
+template <int threads>
 __device__ void store_largest(double mine, double* target) {
+  constexpr int warps = threads / lanes;
   __shared__ double meeting[warps];
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     mine = larger(mine, from_partner(mine, distance));
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(threads)
   for (std::int64_t i = threadIdx.x; i <= first + j; i += threads) {
     largest = larger(largest, modulus(a(i, j)));
   }
-  store_largest(largest, target + j);
+  store_largest<threads>(largest, target + j);
 }
 
 /// |r| / size, where a size of less than `least` is not judged by, and one that left the range is
@@ -68,18 +69,20 @@ __device__ double component_error(E r, double size, double least) {
   return size < least ? 0 : modulus(r) / size;
 }
 
+/// There are as many columns as right-hand sides, as a rule one.
+constexpr int threads_of_few = 1024;
 template <class E>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads_of_few)
     largest_error(double least, DeviceMatrix<const E> r, DeviceMatrix<const double> sizes,
                   DeviceMatrix<const E> b, double* target) {
   const std::int64_t j = blockIdx.x;
   double largest = 0;
 #pragma unroll 4
-  for (std::int64_t i = threadIdx.x; i < r.rows; i += threads) {
+  for (std::int64_t i = threadIdx.x; i < r.rows; i += threads_of_few) {
     const double size = sizes(i, j) + modulus(b(i, j));
     largest = larger(largest, component_error(r(i, j), size, least));
   }
-  store_largest(largest, target + j);
+  store_largest<threads_of_few>(largest, target + j);
 }
 
 }  // namespace
@@ -92,8 +95,8 @@ void LuDeviceKernels<E>::upper_max(cudaStream_t stream, std::int64_t first, In a
 template <class E>
 void LuDeviceKernels<E>::component_errors(cudaStream_t stream, double least, In r,
                                           MatrixView<const double> sizes, In b, double* target) {
-  launch(stream, &largest_error<E>, r.columns(), {dim3(threads)}, least, device(r), device(sizes),
-         device(b), target);
+  launch(stream, &largest_error<E>, r.columns(), {dim3(threads_of_few)}, least, device(r),
+         device(sizes), device(b), target);
 }
 
 #define SHARDSOLVE_INSTANTIATE(E)                                                       \

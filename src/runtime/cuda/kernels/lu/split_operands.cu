@@ -205,59 +205,115 @@ __global__ void __launch_bounds__(threads) leave_out(const int* is_lossy, Device
   }
 }
 
-/// And those of floats are made instead: a thread has `each` rows and columns of c, 16 apart.
+/// And those of floats are made instead: a block has `side` rows and columns of c, a thread two
+/// groups of each, numbers of a group side by side, so that it reads them at once.
 template <class E>
-constexpr int each = parts<E> == 1 ? 8 : 4;
-template <class E>
-constexpr int plain_side = 16 * each<E>;
-constexpr int plain_deep = 8;
+struct Plain {
+  static constexpr int group = 16 / sizeof(E);
+  static constexpr int each = 2 * group;
+  static constexpr int threads_a_side = 16;
+  static constexpr int side = threads_a_side * each;
+  static constexpr int deep = 8;  // products of an entry between two barriers
+  static constexpr int loads = side * deep / threads;
+
+  struct Shared {
+    alignas(16) E left[2][deep][side];
+    /// A group more, so that columns of a row are in different banks.
+    alignas(16) E right[2][deep][side + group];
+  };
+  /// Row or column of c, of a thread's.
+  static __device__ int place(int thread, int i) {
+    return i / group * (side / 2) + thread * group + i % group;
+  }
+};
 
 template <class E>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, 2)
     plain_update(const int* is_lossy, DeviceMatrix<const E> l21, DeviceMatrix<const E> u12,
                  DeviceMatrix<E> c, std::int64_t tiles_down) {
+  using Shape = Plain<E>;
+  __shared__ typename Shape::Shared shared;
   if (*is_lossy == 0) {
     return;
   }
-  constexpr int side = plain_side<E>;
-  __shared__ E left[plain_deep][side];
-  __shared__ E right[plain_deep][side + 1];
   const int thread = static_cast<int>(threadIdx.x);
-  const std::int64_t top = blockIdx.x % tiles_down * side;
-  const std::int64_t begin = blockIdx.x / tiles_down * side;
-  const std::int64_t width = l21.columns;
-  E sum[each<E>][each<E>] = {};
-  for (std::int64_t from = 0; from < width; from += plain_deep) {
-    for (int at = thread; at < side * plain_deep; at += threads) {
-      const int row = at % side;
-      const int k = at / side;
-      left[k][row] = top + row < l21.rows && from + k < width ? l21(top + row, from + k) : E{};
-      const int deep = at % plain_deep;
-      const int column = at / plain_deep;
-      right[deep][column] = begin + column < u12.columns && from + deep < width
-                                ? u12(from + deep, begin + column)
-                                : E{};
+  const int down = thread % Shape::threads_a_side;
+  const int across = thread / Shape::threads_a_side;
+  const std::int64_t top = blockIdx.x % tiles_down * Shape::side;
+  const std::int64_t begin = blockIdx.x / tiles_down * Shape::side;
+  const int width = static_cast<int>(l21.columns);
+  // What the block needs next is on its way while it works: of each thread, numbers of one row of
+  // l21 and of one row of u12.
+  constexpr int left_apart = threads / Shape::side;
+  constexpr int right_apart = threads / Shape::deep;
+  const int left_row = thread % Shape::side;
+  const int left_k = thread / Shape::side;
+  const int right_k = thread % Shape::deep;
+  const int right_column = thread / Shape::deep;
+  const bool has_row = top + left_row < l21.rows;
+  const E* next_left = &l21(top + left_row, left_k);
+  const E* next_right = &u12(right_k, begin + right_column);
+  E left[Shape::loads];
+  E right[Shape::loads];
+  const auto fetch = [&](int from) {
+#pragma unroll
+    for (int i = 0; i < Shape::loads; ++i) {
+      const bool inside = has_row && from + left_k + i * left_apart < width;
+      left[i] = inside ? next_left[i * left_apart * l21.stride] : E{};
     }
-    __syncthreads();
 #pragma unroll
-    for (int k = 0; k < plain_deep; ++k) {
+    for (int i = 0; i < Shape::loads; ++i) {
+      const bool inside =
+          from + right_k < width && begin + right_column + i * right_apart < u12.columns;
+      right[i] = inside ? next_right[i * right_apart * u12.stride] : E{};
+    }
+    next_left += Shape::deep * l21.stride;
+    next_right += Shape::deep;
+  };
+  const auto store = [&](int buffer) {
 #pragma unroll
-      for (int i = 0; i < each<E>; ++i) {
-        const E x = left[k][thread % 16 + 16 * i];
+    for (int i = 0; i < Shape::loads; ++i) {
+      shared.left[buffer][left_k + i * left_apart][left_row] = left[i];
+      shared.right[buffer][right_k][right_column + i * right_apart] = right[i];
+    }
+  };
+  E sum[Shape::each][Shape::each] = {};
+  fetch(0);
+  store(0);
+  __syncthreads();
+  for (int from = 0, buffer = 0; from < width; from += Shape::deep, buffer = 1 - buffer) {
+    const bool has_more = from + Shape::deep < width;
+    if (has_more) {
+      fetch(from + Shape::deep);
+    }
 #pragma unroll
-        for (int j = 0; j < each<E>; ++j) {
-          sum[i][j] = add_product(sum[i][j], x, right[k][thread / 16 + 16 * j]);
+    for (int k = 0; k < Shape::deep; ++k) {
+      E x[Shape::each];
+      E y[Shape::each];
+#pragma unroll
+      for (int i = 0; i < Shape::each; ++i) {
+        x[i] = shared.left[buffer][k][Shape::place(down, i)];
+        y[i] = shared.right[buffer][k][Shape::place(across, i)];
+      }
+#pragma unroll
+      for (int i = 0; i < Shape::each; ++i) {
+#pragma unroll
+        for (int j = 0; j < Shape::each; ++j) {
+          sum[i][j] = add_product(sum[i][j], x[i], y[j]);
         }
       }
     }
-    __syncthreads();
+    if (has_more) {
+      store(1 - buffer);  // which everybody has read before the last barrier
+      __syncthreads();
+    }
   }
 #pragma unroll
-  for (int j = 0; j < each<E>; ++j) {
+  for (int j = 0; j < Shape::each; ++j) {
 #pragma unroll
-    for (int i = 0; i < each<E>; ++i) {
-      const std::int64_t row = top + thread % 16 + 16 * i;
-      const std::int64_t column = begin + thread / 16 + 16 * j;
+    for (int i = 0; i < Shape::each; ++i) {
+      const std::int64_t row = top + Shape::place(down, i);
+      const std::int64_t column = begin + Shape::place(across, j);
       if (row < c.rows && column < c.columns) {
         c(row, column) = subtract_product(c(row, column), from_real<E>(1), sum[i][j]);
       }
@@ -331,8 +387,8 @@ void LuDeviceKernels<E>::split_update(cudaStream_t stream, In l21, In u12, Out a
                         .first_tile = 0,
                         .lower = false};
     CholeskyDeviceKernels<E>::update(stream, operands.left, operands.right, pieces);
-    const std::int64_t tiles_down = divide_up(a22.rows(), plain_side<E>);
-    launch(stream, &plain_update<E>, tiles_down * divide_up(a22.columns(), plain_side<E>),
+    const std::int64_t tiles_down = divide_up(a22.rows(), Plain<E>::side);
+    launch(stream, &plain_update<E>, tiles_down * divide_up(a22.columns(), Plain<E>::side),
            {dim3(threads)}, lossy, device(l21), device(u12), device(a22), tiles_down);
   }
 }
