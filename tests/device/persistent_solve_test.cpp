@@ -25,7 +25,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -100,6 +102,146 @@ TYPED_TEST(PersistentSolveOf, MoreBlocksThanAGpuRunsAtOnce_PassesItsGate) {
       const Outcome outcome = lu_solve(mesh, lu, x, {}, op);
       EXPECT_TRUE(outcome.ok()) << outcome.message();
       EXPECT_LE(*outcome.backward_error, solve_gate * unit_roundoff<T>);
+    }
+  }
+}
+
+template <Scalar T>
+T conjugate_of(T x) {
+  if constexpr (is_complex<T>) {
+    return std::conj(x);
+  } else {
+    return x;
+  }
+}
+
+/// Several ranks as they are on GPUs of their own, each in a queue of one GPU, which has room for
+/// the thread blocks of all while they are few. L and U, or L and L^H, are near a diagonal.
+template <Scalar T>
+void expect_ranks_solve_together(const SlabLayout& layout, dense::SlabOf what, runtime::Op op) {
+  const std::int64_t n = layout.size();
+  const std::int64_t ranks = layout.ranks();
+  DenseMatrix<T> lu = right_hand_sides<T>(n, n);
+  DenseMatrix<T> first = DenseMatrix<T>::identity(n);
+  DenseMatrix<T> second = DenseMatrix<T>::identity(n);
+  const bool is_lu = what == dense::SlabOf::lu;
+  const bool as_it_is = op == runtime::Op::none;
+  const auto turned = [&](T x) { return op == runtime::Op::transpose ? x : conjugate_of(x); };
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      lu(i, j) = i == j ? T{2} : lu(i, j) / static_cast<RealOf<T>>(n);
+    }
+  }
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const T l = i > j ? lu(i, j) : i < j ? T{0} : is_lu ? T{1} : lu(i, j);
+      const T u = i <= j ? lu(i, j) : T{0};
+      if (is_lu && as_it_is) {
+        first(i, j) = l;
+        second(i, j) = u;
+      } else if (is_lu) {
+        first(j, i) = turned(u);
+        second(j, i) = turned(l);
+      } else {
+        first(i, j) = l;
+        second(j, i) = conjugate_of(l);
+      }
+    }
+  }
+  const DenseMatrix<T> x = right_hand_sides<T>(n, 1);
+  const auto product = [](const DenseMatrix<T>& a, const DenseMatrix<T>& b) {
+    return reference::matmul(reference::Op::none, a, reference::Op::none, b);
+  };
+  const DenseMatrix<T> b = product(first, product(second, x));
+  Mesh mesh = make_mesh(1);
+  DenseMatrix<T> found(n, 1);
+  run_on(mesh, [&](mesh::Rank& rank) {
+    using Arguments = runtime::PersistentSolveArguments<T>;
+    std::vector<Arguments> all(static_cast<std::size_t>(ranks));
+    const std::int64_t width = layout.max_width();
+    const std::int64_t needed = dense::persistent_solve_elements(what, n, width, ranks);
+    std::vector<T*> memory;
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      const MatrixView<T> mine = rank.workspace<T>(needed, 1);
+      rank.kernels<T>().fill(rank.update(), dense::unwritten<T>(), mine);
+      memory.push_back(mine.data());
+    }
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      Arguments& one = all[static_cast<std::size_t>(r)];
+      const std::int64_t own = std::max<std::int64_t>(layout.width(r), 1);
+      std::vector<T> slab(static_cast<std::size_t>(n * own), T{0});
+      std::vector<T> own_b(static_cast<std::size_t>(own), T{0});
+      for (Step s(0); s.value() < layout.steps(); ++s) {
+        for (std::int64_t c = 0; layout.owner(s) == r && c < layout.rows(s).size(); ++c) {
+          const std::int64_t column = layout.columns(s).begin.value() + c;
+          own_b[static_cast<std::size_t>(column)] = b(layout.eliminated(s) + c, 0);
+          for (Step t(0); t.value() < layout.steps(); ++t) {
+            for (std::int64_t i = 0; i < layout.rows(t).size(); ++i) {
+              const std::int64_t row =
+                  (is_lu ? layout.eliminated(t) : layout.rows(t).begin.value()) + i;
+              slab[static_cast<std::size_t>(row + column * n)] =
+                  lu(layout.eliminated(t) + i, layout.eliminated(s) + c);
+            }
+          }
+        }
+      }
+      one.slab = MatrixView<const T>(rank.upload(rank.update(), slab.data(), n * own), n, own);
+      one.b = const_cast<T*>(rank.upload(rank.update(), own_b.data(), own));
+      one.rank = static_cast<std::int32_t>(r);
+      one.ranks = static_cast<std::int32_t>(ranks);
+      one.width = width;
+      std::copy(memory.begin(), memory.end(), one.memory);
+      const dense::SolveLists there =
+          dense::solve_lists(layout, what, r, rank.kernels<T>().solve_block_rows());
+      const dense::SolveLists back = dense::turned(there);
+      one.count = static_cast<std::int32_t>(there.all.size());
+      one.own_count = static_cast<std::int32_t>(there.own.size());
+      for (const bool second_one : {false, true}) {
+        const dense::SolveLists& lists = second_one ? back : there;
+        runtime::SolveSweep& sweep = one.sweeps[second_one ? 1 : 0];
+        std::fill(std::begin(sweep.first), std::end(sweep.first), one.count);
+        for (const runtime::SolveBlock& block : lists.all) {
+          sweep.first[block.owner] = std::min(sweep.first[block.owner], block.number);
+        }
+        sweep.blocks = rank.upload(rank.update(), lists.all.data(), one.count);
+        sweep.own = rank.upload(rank.update(), lists.own.data(), one.own_count);
+      }
+      dense::describe_sweeps(what, op, one);
+    }
+    rank.update().synchronize();
+    runtime::Queue* const queues[] = {&rank.update(), &rank.panel(), &rank.transfer()};
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      rank.kernels<T>().persistent_solve(*queues[r], all[static_cast<std::size_t>(r)], 0.0);
+    }
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      queues[r]->synchronize();
+    }
+    for (Step s(0); s.value() < layout.steps(); ++s) {
+      const Arguments& owner = all[static_cast<std::size_t>(layout.owner(s))];
+      const std::vector<T> part = rank.fetch(
+          rank.update(), owner.b + layout.columns(s).begin.value(), layout.rows(s).size());
+      std::copy(part.begin(), part.end(), &found(layout.eliminated(s), 0));
+    }
+  });
+  double error = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    error = std::max(error, static_cast<double>(std::abs(found(i, 0) - x(i, 0))));
+  }
+  EXPECT_TRUE(error <= 100.0 * unit_roundoff<T>) << error;
+}
+
+TYPED_TEST(PersistentSolveOf, RanksThatAnswerEachOther_SolveEverySystem) {
+  using T = TypeParam;
+  using runtime::Op;
+  for (const std::int64_t ranks : {1, 2, 3}) {
+    for (const std::int64_t tile : {37, 64, 100}) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, tile " + std::to_string(tile));
+      const SlabLayout layout = SlabLayout::even(700, ranks, tile);
+      expect_ranks_solve_together<T>(layout, dense::SlabOf::cholesky, Op::none);
+      for (const Op op : {Op::none, Op::transpose, Op::conjugate_transpose}) {
+        SCOPED_TRACE(static_cast<char>(op));
+        expect_ranks_solve_together<T>(layout, dense::SlabOf::lu, op);
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "dense/shared/persistent_solve.hpp"
 
+#include "core/each_dtype.hpp"
 #include "programs/bytes_of.hpp"
 
 #include <algorithm>
@@ -17,9 +18,6 @@ using runtime::Op;
 using runtime::SolveBlock;
 using runtime::SolveSweep;
 
-namespace {
-
-/// All bits set: a NaN that no calculation gives.
 template <Scalar T>
 T unwritten() {
   using Real = RealOf<T>;
@@ -32,18 +30,77 @@ T unwritten() {
   }
 }
 
-/// The same blocks from the last to the first, counted from there.
-std::vector<SolveBlock> turned(std::vector<SolveBlock> blocks, const std::vector<SolveBlock>& own,
-                               std::int64_t count) {
-  std::reverse(blocks.begin(), blocks.end());
-  for (SolveBlock& block : blocks) {
-    const bool is_own = !own.empty() && block.owner == own.front().owner;
-    block.row += block.size - 1;
-    block.column += block.size - 1;
-    block.number = static_cast<std::int32_t>(count) - 1 - block.number;
-    block.before = static_cast<std::int32_t>(own.size()) - block.before - (is_own ? 1 : 0);
+SolveLists solve_lists(const SlabLayout& layout, SlabOf what, std::int64_t rank,
+                       std::int64_t max_rows) {
+  SolveLists lists;
+  for (Step step(0); step.value() < layout.steps(); ++step) {
+    const std::int64_t owner = layout.owner(step);
+    const std::int64_t rows = layout.rows(step).size();
+    const std::int64_t row =
+        what == SlabOf::lu ? layout.eliminated(step) : layout.rows(step).begin.value();
+    for (std::int64_t done = 0; done < rows; done += max_rows) {
+      const SolveBlock block{row + done,
+                             layout.columns(step).begin.value() + done,
+                             static_cast<std::int32_t>(std::min(max_rows, rows - done)),
+                             static_cast<std::int32_t>(owner),
+                             static_cast<std::int32_t>(lists.all.size()),
+                             static_cast<std::int32_t>(lists.own.size())};
+      lists.all.push_back(block);
+      if (owner == rank) {
+        lists.own.push_back(block);
+      }
+    }
   }
-  return blocks;
+  return lists;
+}
+
+SolveLists turned(const SolveLists& lists) {
+  const auto count = static_cast<std::int32_t>(lists.all.size());
+  const auto own_count = static_cast<std::int32_t>(lists.own.size());
+  const auto turn = [&](std::vector<SolveBlock> blocks) {
+    std::reverse(blocks.begin(), blocks.end());
+    for (SolveBlock& block : blocks) {
+      const bool is_own = own_count > 0 && block.owner == lists.own.front().owner;
+      block.row += block.size - 1;
+      block.column += block.size - 1;
+      block.number = count - 1 - block.number;
+      block.before = own_count - block.before - (is_own ? 1 : 0);
+    }
+    return blocks;
+  };
+  return {turn(lists.all), turn(lists.own)};
+}
+
+template <Scalar T>
+void describe_sweeps(SlabOf what, Op op, runtime::PersistentSolveArguments<T>& arguments) {
+  SolveSweep& first = arguments.sweeps[0];
+  SolveSweep& second = arguments.sweeps[1];
+  first.by_columns = what == SlabOf::lu && op != Op::none;
+  second.by_columns = what == SlabOf::cholesky || op != Op::none;
+  first.unit = what == SlabOf::lu && op == Op::none;   // L, before U
+  second.unit = what == SlabOf::lu && op != Op::none;  // L^T, after U^T
+  first.conjugated = first.by_columns && op == Op::conjugate_transpose;
+  second.conjugated =
+      what == SlabOf::cholesky || (second.by_columns && op == Op::conjugate_transpose);
+  arguments.second =
+      first.by_columns ? arguments.slab.rows() : (arguments.ranks + 1) * arguments.width;
+}
+
+namespace {
+
+/// Of a rank, real ones: its columns of L, there and back, or of L and of U.
+double flops_of(const SolveLists& lists, SlabOf what, std::int64_t n, std::int32_t rank) {
+  double flops = 0.0;
+  std::int64_t before = 0;
+  for (const SolveBlock& block : lists.all) {
+    if (block.owner == rank) {
+      flops += static_cast<double>(block.size) * (what == SlabOf::lu
+                                                      ? 2.0 * static_cast<double>(n)
+                                                      : 4.0 * static_cast<double>(n - before));
+    }
+    before += block.size;
+  }
+  return flops;
 }
 
 }  // namespace
@@ -72,7 +129,13 @@ PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
   arguments_.rank = static_cast<std::int32_t>(rank.index());
   arguments_.ranks = static_cast<std::int32_t>(rank.count());
   arguments_.width = layout.max_width();
-  list_blocks(layout, rank.kernels<T>().solve_block_rows());
+  const SolveLists lists =
+      solve_lists(layout, what, rank.index(), rank.kernels<T>().solve_block_rows());
+  flops_ = flops_of(lists, what, layout.size(), arguments_.rank);
+  arguments_.count = static_cast<std::int32_t>(lists.all.size());
+  arguments_.own_count = static_cast<std::int32_t>(lists.own.size());
+  there_ = sweep_over(lists);
+  back_ = sweep_over(turned(lists));
   for (RunMemory& memory : memories_) {
     memory.own = rank.reachable_workspace<T>(
         persistent_solve_elements(what, layout.size(), arguments_.width, rank.count()), 1);
@@ -81,52 +144,17 @@ PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
 }
 
 template <Scalar T>
-void PersistentSolve<T>::list_blocks(const SlabLayout& layout, std::int64_t max_rows) {
-  std::vector<SolveBlock> blocks;
-  std::vector<SolveBlock> own;
-  for (Step step(0); step.value() < layout.steps(); ++step) {
-    const std::int64_t owner = layout.owner(step);
-    const std::int64_t rows = layout.rows(step).size();
-    const std::int64_t row =
-        what_ == SlabOf::lu ? layout.eliminated(step) : layout.rows(step).begin.value();
-    for (std::int64_t done = 0; done < rows; done += max_rows) {
-      const SolveBlock block{row + done,
-                             layout.columns(step).begin.value() + done,
-                             static_cast<std::int32_t>(std::min(max_rows, rows - done)),
-                             static_cast<std::int32_t>(owner),
-                             static_cast<std::int32_t>(blocks.size()),
-                             static_cast<std::int32_t>(own.size())};
-      blocks.push_back(block);
-      if (owner == rank_.index()) {
-        own.push_back(block);
-        // this column block of L, there and back, or of L and of U
-        flops_ += static_cast<double>(block.size) *
-                  (what_ == SlabOf::lu
-                       ? 2.0 * static_cast<double>(layout.size())
-                       : 4.0 * static_cast<double>(layout.size() - layout.eliminated(step) - done));
-      }
-    }
-  }
-  const auto count = static_cast<std::int64_t>(blocks.size());
-  arguments_.count = static_cast<std::int32_t>(count);
-  arguments_.own_count = static_cast<std::int32_t>(own.size());
-  there_ = sweep_over(blocks, own);
-  back_ = sweep_over(turned(blocks, own, count), turned(own, own, count));
-}
-
-template <Scalar T>
-SolveSweep PersistentSolve<T>::sweep_over(const std::vector<SolveBlock>& blocks,
-                                          const std::vector<SolveBlock>& own) {
+SolveSweep PersistentSolve<T>::sweep_over(const SolveLists& lists) {
   SolveSweep sweep;
   std::fill(std::begin(sweep.first), std::end(sweep.first),
             std::numeric_limits<std::int32_t>::max());
-  for (const SolveBlock& block : blocks) {
+  for (const SolveBlock& block : lists.all) {
     sweep.first[block.owner] = std::min(sweep.first[block.owner], block.number);
   }
-  std::vector<SolveBlock> both = blocks;
-  both.insert(both.end(), own.begin(), own.end());
+  std::vector<SolveBlock> both = lists.all;
+  both.insert(both.end(), lists.own.begin(), lists.own.end());
   sweep.blocks = rank_.upload(rank_.update(), both.data(), static_cast<std::int64_t>(both.size()));
-  sweep.own = sweep.blocks + blocks.size();
+  sweep.own = sweep.blocks + lists.all.size();
   return sweep;
 }
 
@@ -141,20 +169,9 @@ template <Scalar T>
 void PersistentSolve<T>::start(Op op, MatrixView<T> b) {
   const RunMemory& memory = memories_[runs_++ % memories];
   arguments_.b = b.data();
-  SolveSweep& first = arguments_.sweeps[0] = there_;
-  SolveSweep& second = arguments_.sweeps[1] = back_;
-  if (what_ == SlabOf::cholesky) {  // L, L^H
-    second.by_columns = true;
-    second.conjugated = true;
-  } else if (op == Op::none) {  // L, U
-    first.unit = true;
-  } else {  // U^T, L^T
-    second.unit = true;
-    first.by_columns = second.by_columns = true;
-    first.conjugated = second.conjugated = op == Op::conjugate_transpose;
-  }
-  arguments_.second =
-      first.by_columns ? arguments_.slab.rows() : (rank_.count() + 1) * arguments_.width;
+  arguments_.sweeps[0] = there_;
+  arguments_.sweeps[1] = back_;
+  describe_sweeps(what_, op, arguments_);
   for (std::int64_t r = 0; r < rank_.count(); ++r) {
     arguments_.memory[r] = static_cast<T*>(memory.peers->of(r));
   }
@@ -168,9 +185,11 @@ std::int64_t persistent_solve_elements(SlabOf what, std::int64_t n, std::int64_t
   return what == SlabOf::cholesky ? by_rows + n : 2 * std::max(by_rows, n);
 }
 
-template class PersistentSolve<float>;
-template class PersistentSolve<double>;
-template class PersistentSolve<std::complex<float>>;
-template class PersistentSolve<std::complex<double>>;
+#define SHARDSOLVE_INSTANTIATE(T)                                                   \
+  template T unwritten<T>();                                                        \
+  template void describe_sweeps(SlabOf, Op, runtime::PersistentSolveArguments<T>&); \
+  template class PersistentSolve<T>;
+SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
+#undef SHARDSOLVE_INSTANTIATE
 
 }  // namespace shardsolve::dense

@@ -24,6 +24,25 @@ enum class SlabOf : std::uint8_t { cholesky, lu };
 std::int64_t persistent_solve_elements(SlabOf what, std::int64_t n, std::int64_t width,
                                        std::int64_t ranks);
 
+/// All bits set: a NaN that no calculation gives.
+template <Scalar T>
+T unwritten();
+
+/// The blocks of a solve, of all ranks and of one, as a sweep goes.
+struct SolveLists {
+  std::vector<runtime::SolveBlock> all;
+  std::vector<runtime::SolveBlock> own;
+};
+/// In the order of elimination, of at most `max_rows` rows each.
+SolveLists solve_lists(const SlabLayout& layout, SlabOf what, std::int64_t rank,
+                       std::int64_t max_rows);
+/// From the last to the first, counted from there.
+SolveLists turned(const SolveLists& lists);
+
+/// Says what the two sweeps of a solve are, whose lists are there.
+template <Scalar T>
+void describe_sweeps(SlabOf what, runtime::Op op, runtime::PersistentSolveArguments<T>& arguments);
+
 /// A solve with the factors: L L^H (P x) = P b, or L U (Q x) = P b, where P b lies like Q x.
 /// LAPACK: potrs, getrs without its exchanges of rows.
 template <Scalar T>
@@ -56,9 +75,7 @@ class PersistentSolve {
 
   PersistentSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
                   SlabOf what);
-  void list_blocks(const SlabLayout& layout, std::int64_t max_rows);
-  runtime::SolveSweep sweep_over(const std::vector<runtime::SolveBlock>& blocks,
-                                 const std::vector<runtime::SolveBlock>& own);
+  runtime::SolveSweep sweep_over(const SolveLists& lists);
 
   mesh::Rank& rank_;
   SlabOf what_;
