@@ -10,6 +10,8 @@
 #include "mesh/mesh_state.hpp"
 #include "reference/matmul.hpp"
 #include "runtime/host/host_device.hpp"
+#include "runtime/host/host_kernels.hpp"
+#include "runtime/host/lu_kernels.hpp"
 #include "support/bits.hpp"
 #include "support/cuts.hpp"
 #include "support/dtypes.hpp"
@@ -816,6 +818,61 @@ TEST_F(Lu, DevicesWithoutItsKernels_RefuseBeforeAnyWorkAndGoOn) {
   EXPECT_TRUE(same_bits(whole(slabs), a));
   EXPECT_TRUE(same_bits(whole(x), b));
   EXPECT_TRUE(still_solves(mesh));
+}
+
+/// CPU devices that solve for up to 24 rows at once, as GPUs do for 1024.
+class KernelsForMoreRows final : public runtime::host::HostLuKernels<double> {
+ public:
+  using HostLuKernels::HostLuKernels;
+  std::int64_t rows_to_solve(runtime::Op /*op*/, std::int64_t columns) const override {
+    return columns <= 8 ? 24 : 0;
+  }
+};
+class DeviceForMoreRows final : public runtime::host::HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  const void* find_kernels(runtime::KernelSet set, Dtype dtype) const override {
+    return set == runtime::KernelSet::lu && dtype == Dtype::float64
+               ? static_cast<const runtime::LuKernels<double>*>(&kernels_)
+               : HostDevice::find_kernels(set, dtype);
+  }
+
+ private:
+  runtime::host::HostKernels<double> base_;
+  KernelsForMoreRows kernels_{base_};
+};
+class BackendForMoreRows final : public mesh::HostBackend {
+ public:
+  using HostBackend::HostBackend;
+  std::unique_ptr<runtime::Device> make_device(std::int64_t, runtime::Pulse& pulse) override {
+    return std::make_unique<DeviceForMoreRows>(pulse);
+  }
+};
+
+/// One rank takes some steps as one, also the few that are left at either end.
+TEST_F(Lu, RawSolves_InStepsOfSomeTiles_AreThoseOfTheSystemAsked) {
+  if (!test_gpus().empty()) {
+    GTEST_SKIP() << "of CPU devices";
+  }
+  Mesh mesh{mesh::MeshState::start(std::make_unique<BackendForMoreRows>(1))};
+  for (const std::int64_t n : {23, 24, 25, 50, 170}) {
+    for (const std::int64_t tile : {1, 7, 8, 24, 30}) {
+      const SlabLayout layout = SlabLayout::even(n, 1, tile);
+      const DenseMatrix<double> a = lu_zoo<double>(n).front().a;
+      const Raw<double> raw = factor_raw(mesh, a, layout);
+      ASSERT_TRUE(raw.found.outcome.ok());
+      for (const Op op : {Op::none, Op::transpose, Op::conjugate_transpose}) {
+        for (const std::int64_t columns : {1, 8, 9}) {
+          SCOPED_TRACE(std::to_string(n) + " tile " + std::to_string(tile) + " op " +
+                       std::to_string(static_cast<int>(op)) + " columns " +
+                       std::to_string(columns));
+          const DenseMatrix<double> b = right_hand_sides<double>(n, columns);
+          const double ratio = solve_ratio(applied(op, a), solve_raw(mesh, raw, op, b), b);
+          EXPECT_TRUE(ratio <= limit(lapack_ratio(op, a, b, layout))) << ratio;
+        }
+      }
+    }
+  }
 }
 
 TEST_F(Lu, NumbersThatLeaveTheRange_AreAnOverflow) {
