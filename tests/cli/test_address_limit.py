@@ -13,7 +13,7 @@ def test_job_under_a_limit_on_addresses_ends_with_a_result_or_a_reason(command, 
     if "static" not in command("--version").out:
         pytest.skip("another BLAS may take what it likes")
     said = set()
-    for limit in range(200, 1000, 10):  # in MB
+    for limit in range(100, 1000, 10):  # in MB
         addresses = limit * 2**20
 
         def lower(addresses: int = addresses) -> None:

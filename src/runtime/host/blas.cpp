@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #ifndef SHARDSOLVE_BLAS_PRIVATE
 #include <dlfcn.h>
@@ -12,11 +13,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 // Fortran symbols of any BLAS and LAPACK: every argument by address, then one hidden length for
@@ -89,6 +92,7 @@ void dbdsdc_(const char*, const char*, const int*, double*, double*, double*, co
     SHARDSOLVE_BLAS_SYMBOL(dbdsdc_);
 #ifdef SHARDSOLVE_BLAS_PRIVATE
 void openblas_set_num_threads(int threads) SHARDSOLVE_BLAS_SYMBOL(openblas_set_num_threads);
+int openblas_get_num_threads() SHARDSOLVE_BLAS_SYMBOL(openblas_get_num_threads);
 char* openblas_get_config() SHARDSOLVE_BLAS_SYMBOL(openblas_get_config);
 char* openblas_get_corename() SHARDSOLVE_BLAS_SYMBOL(openblas_get_corename);
 #endif
@@ -175,6 +179,40 @@ struct Symbols<std::complex<double>> {
   static constexpr auto gesdd = zgesdd_;
 };
 
+#ifdef SHARDSOLVE_BLAS_PRIVATE
+/// Of addresses, for a buffer of OpenBLAS, of which it needs `count`, and for another one that
+/// somebody may take meanwhile. Throws Error(out_of_memory).
+void require_addresses(int count) {
+  constexpr std::size_t size = std::size_t{128} << 20U;  // BUFFER_SIZE of x86-64 and 64-bit ARM
+  void* const room =
+      ::mmap(nullptr, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) {
+    throw Error(ErrorKind::out_of_memory,
+                fmt::format("OpenBLAS needs {} MB of addresses for each of its calls that run at "
+                            "the same time, and the system has none left for {} of them: raise "
+                            "the limit (ulimit -v) or use fewer devices",
+                            size >> 20U, count));
+  }
+  ::munmap(room, 2 * size);
+}
+#endif
+
+#ifdef SHARDSOLVE_BLAS_SHUTDOWN
+/// Until threads of the pool have a buffer each. Where there are no addresses for it a thread asks
+/// for ever, and cannot be waited for.
+void await_buffers_of_pool(int threads) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return;
+  }
+  for (int i = 0; i < threads; ++i) {  // each that asks takes what there is in the meantime
+    require_addresses(threads);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  require_addresses(threads);
+}
+#endif
+
 /// During a call of the BLAS. It copies to a buffer of its own, which queues use one after the
 /// other behind locks that ThreadSanitizer is not to see either; operands are announced
 /// (operands.hpp).
@@ -226,21 +264,6 @@ class Call : UnseenMemory {
     provided_for = count;
   }
 
-  /// For one more buffer, and another one that a call may take meanwhile.
-  static void require_addresses(int count) {
-    constexpr std::size_t size = std::size_t{128} << 20U;  // BUFFER_SIZE of x86-64 and 64-bit ARM
-    void* const room =
-        ::mmap(nullptr, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) {
-      throw Error(ErrorKind::out_of_memory,
-                  fmt::format("OpenBLAS needs {} MB of addresses for each of its calls that run at "
-                              "the same time, and the system has none left for {} of them: raise "
-                              "the limit (ulimit -v) or use fewer devices",
-                              size >> 20U, count));
-    }
-    ::munmap(room, 2 * size);
-  }
-
   static inline std::atomic<int> running = 0;
   static inline std::atomic<int> provided_for = 0;  // so many calls have a buffer each
 #endif
@@ -281,6 +304,9 @@ int checked(std::int64_t size) {
 void use_one_thread() {
 #ifdef SHARDSOLVE_BLAS_PRIVATE
   static const bool done = [] {
+#ifdef SHARDSOLVE_BLAS_SHUTDOWN
+    await_buffers_of_pool(openblas_get_num_threads());
+#endif
     openblas_set_num_threads(1);
 #ifdef SHARDSOLVE_BLAS_SHUTDOWN
     blas_thread_shutdown_();  // the pool that OpenBLAS starts when it is loaded; else it sleeps
