@@ -118,13 +118,13 @@ T conjugate_of(T x) {
 /// Several ranks as they are on GPUs of their own, each in a queue of one GPU, which has room for
 /// the thread blocks of all while they are few. L and U, or L and L^H, are near a diagonal.
 template <Scalar T>
-void expect_ranks_solve_together(const SlabLayout& layout, dense::SlabOf what, runtime::Op op) {
+void expect_ranks_solve_together(const SlabLayout& layout, dense::Factors what, runtime::Op op) {
   const std::int64_t n = layout.size();
   const std::int64_t ranks = layout.ranks();
   DenseMatrix<T> lu = right_hand_sides<T>(n, n);
   DenseMatrix<T> first = DenseMatrix<T>::identity(n);
   DenseMatrix<T> second = DenseMatrix<T>::identity(n);
-  const bool is_lu = what == dense::SlabOf::lu;
+  const bool is_lu = what == dense::Factors::l_and_u;
   const bool as_it_is = op == runtime::Op::none;
   const auto turned = [&](T x) { return op == runtime::Op::transpose ? x : conjugate_of(x); };
   for (std::int64_t j = 0; j < n; ++j) {
@@ -237,10 +237,10 @@ TYPED_TEST(PersistentSolveOf, RanksThatAnswerEachOther_SolveEverySystem) {
     for (const std::int64_t tile : {37, 64, 100}) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks, tile " + std::to_string(tile));
       const SlabLayout layout = SlabLayout::even(700, ranks, tile);
-      expect_ranks_solve_together<T>(layout, dense::SlabOf::cholesky, Op::none);
+      expect_ranks_solve_together<T>(layout, dense::Factors::l_and_adjoint, Op::none);
       for (const Op op : {Op::none, Op::transpose, Op::conjugate_transpose}) {
         SCOPED_TRACE(static_cast<char>(op));
-        expect_ranks_solve_together<T>(layout, dense::SlabOf::lu, op);
+        expect_ranks_solve_together<T>(layout, dense::Factors::l_and_u, op);
       }
     }
   }
@@ -379,7 +379,7 @@ TEST_F(PersistentSolve, RankThatFailsBeforeItsKernel_EndsTheOthersAndTheNextSolv
     EXPECT_TRUE(throws(ErrorKind::device, [&] {
       mesh.state().run({}, [&](mesh::Rank& rank) {
         const auto solve = dense::PersistentSolve<double>::make(
-            rank, layout, factor.slabs.slab(rank.index()), dense::SlabOf::cholesky);
+            rank, layout, factor.slabs.slab(rank.index()), dense::Factors::l_and_adjoint);
         ASSERT_NE(solve, nullptr);
         solve->clear();
         if (rank.index() == failing) {

@@ -289,7 +289,7 @@ TriangularSolve<T>::TriangularSolve(mesh::Rank& rank, const SlabLayout& layout,
                                     MatrixView<const T> slab, std::int64_t columns)
     : rank_(rank), width_(std::min(layout.tile(), columns)) {
   if (columns == 1) {
-    persistent_ = PersistentSolve<T>::make(rank, layout, slab, SlabOf::cholesky);
+    persistent_ = PersistentSolve<T>::make(rank, layout, slab, Factors::l_and_adjoint);
   }
   if (persistent_) {
     return;

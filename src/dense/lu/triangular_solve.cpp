@@ -365,7 +365,7 @@ TriangularSolve<T>::TriangularSolve(mesh::Rank& rank, const SlabLayout& layout,
     : width_(std::max<std::int64_t>(std::min(layout.tile(), columns), 1)),
       order_(rank, layout, rows, width_) {
   if (columns == 1) {
-    persistent_ = PersistentSolve<T>::make(rank, layout, slab, SlabOf::lu);
+    persistent_ = PersistentSolve<T>::make(rank, layout, slab, Factors::l_and_u);
   }
   if (!persistent_) {
     sweeps_ = std::make_unique<Sweeps>(

@@ -30,14 +30,14 @@ T unwritten() {
   }
 }
 
-SolveLists solve_lists(const SlabLayout& layout, SlabOf what, std::int64_t rank,
+SolveLists solve_lists(const SlabLayout& layout, Factors what, std::int64_t rank,
                        std::int64_t max_rows) {
   SolveLists lists;
   for (Step step(0); step.value() < layout.steps(); ++step) {
     const std::int64_t owner = layout.owner(step);
     const std::int64_t rows = layout.rows(step).size();
     const std::int64_t row =
-        what == SlabOf::lu ? layout.eliminated(step) : layout.rows(step).begin.value();
+        what == Factors::l_and_u ? layout.eliminated(step) : layout.rows(step).begin.value();
     for (std::int64_t done = 0; done < rows; done += max_rows) {
       const SolveBlock block{row + done,
                              layout.columns(step).begin.value() + done,
@@ -72,16 +72,16 @@ SolveLists turned(const SolveLists& lists) {
 }
 
 template <Scalar T>
-void describe_sweeps(SlabOf what, Op op, runtime::PersistentSolveArguments<T>& arguments) {
+void describe_sweeps(Factors what, Op op, runtime::PersistentSolveArguments<T>& arguments) {
   SolveSweep& first = arguments.sweeps[0];
   SolveSweep& second = arguments.sweeps[1];
-  first.by_columns = what == SlabOf::lu && op != Op::none;
-  second.by_columns = what == SlabOf::cholesky || op != Op::none;
-  first.unit = what == SlabOf::lu && op == Op::none;   // L, before U
-  second.unit = what == SlabOf::lu && op != Op::none;  // L^T, after U^T
+  first.by_columns = what == Factors::l_and_u && op != Op::none;
+  second.by_columns = what == Factors::l_and_adjoint || op != Op::none;
+  first.unit = what == Factors::l_and_u && op == Op::none;   // L, before U
+  second.unit = what == Factors::l_and_u && op != Op::none;  // L^T, after U^T
   first.conjugated = first.by_columns && op == Op::conjugate_transpose;
   second.conjugated =
-      what == SlabOf::cholesky || (second.by_columns && op == Op::conjugate_transpose);
+      what == Factors::l_and_adjoint || (second.by_columns && op == Op::conjugate_transpose);
   arguments.second =
       first.by_columns ? arguments.slab.rows() : (arguments.ranks + 1) * arguments.width;
 }
@@ -89,12 +89,12 @@ void describe_sweeps(SlabOf what, Op op, runtime::PersistentSolveArguments<T>& a
 namespace {
 
 /// Of a rank, real ones: its columns of L, there and back, or of L and of U.
-double flops_of(const SolveLists& lists, SlabOf what, std::int64_t n, std::int32_t rank) {
+double flops_of(const SolveLists& lists, Factors what, std::int64_t n, std::int32_t rank) {
   double flops = 0.0;
   std::int64_t before = 0;
   for (const SolveBlock& block : lists.all) {
     if (block.owner == rank) {
-      flops += static_cast<double>(block.size) * (what == SlabOf::lu
+      flops += static_cast<double>(block.size) * (what == Factors::l_and_u
                                                       ? 2.0 * static_cast<double>(n)
                                                       : 4.0 * static_cast<double>(n - before));
     }
@@ -109,7 +109,7 @@ template <Scalar T>
 std::unique_ptr<PersistentSolve<T>> PersistentSolve<T>::make(mesh::Rank& rank,
                                                              const SlabLayout& layout,
                                                              MatrixView<const T> slab,
-                                                             SlabOf what) {
+                                                             Factors what) {
   const std::int64_t block_rows = rank.kernels<T>().solve_block_rows();
   if (block_rows == 0 || rank.count() > SolveSweep::max_ranks || layout.size() == 0) {
     return nullptr;
@@ -123,7 +123,7 @@ std::unique_ptr<PersistentSolve<T>> PersistentSolve<T>::make(mesh::Rank& rank,
 
 template <Scalar T>
 PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
-                                    MatrixView<const T> slab, SlabOf what)
+                                    MatrixView<const T> slab, Factors what)
     : rank_(rank), what_(what) {
   arguments_.slab = slab;
   arguments_.rank = static_cast<std::int32_t>(rank.index());
@@ -179,15 +179,15 @@ void PersistentSolve<T>::start(Op op, MatrixView<T> b) {
                                       is_complex<T> ? 4 * flops_ : flops_);
 }
 
-std::int64_t persistent_solve_elements(SlabOf what, std::int64_t n, std::int64_t width,
+std::int64_t persistent_solve_elements(Factors what, std::int64_t n, std::int64_t width,
                                        std::int64_t ranks) {
   const std::int64_t by_rows = (ranks + 1) * width;
-  return what == SlabOf::cholesky ? by_rows + n : 2 * std::max(by_rows, n);
+  return what == Factors::l_and_adjoint ? by_rows + n : 2 * std::max(by_rows, n);
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                                   \
-  template T unwritten<T>();                                                        \
-  template void describe_sweeps(SlabOf, Op, runtime::PersistentSolveArguments<T>&); \
+#define SHARDSOLVE_INSTANTIATE(T)                                                    \
+  template T unwritten<T>();                                                         \
+  template void describe_sweeps(Factors, Op, runtime::PersistentSolveArguments<T>&); \
   template class PersistentSolve<T>;
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE

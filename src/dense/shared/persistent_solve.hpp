@@ -16,12 +16,12 @@
 
 namespace shardsolve::dense {
 
-/// What a rank's slab holds its columns of: L of Cholesky's L L^H with rows in the matrix's order,
+/// What a rank's slab holds its columns of: Cholesky's L, of L L^H, with rows in the matrix's order,
 /// or L and U of P A Q^T = L U with rows in that of elimination.
-enum class SlabOf : std::uint8_t { cholesky, lu };
+enum class Factors : std::uint8_t { l_and_adjoint, l_and_u };
 
 /// Elements of memory on each rank for a run, of n rows on ranks of at most `width` columns.
-std::int64_t persistent_solve_elements(SlabOf what, std::int64_t n, std::int64_t width,
+std::int64_t persistent_solve_elements(Factors what, std::int64_t n, std::int64_t width,
                                        std::int64_t ranks);
 
 /// All bits set: a NaN that no calculation gives.
@@ -34,14 +34,14 @@ struct SolveLists {
   std::vector<runtime::SolveBlock> own;
 };
 /// In the order of elimination, of at most `max_rows` rows each.
-SolveLists solve_lists(const SlabLayout& layout, SlabOf what, std::int64_t rank,
+SolveLists solve_lists(const SlabLayout& layout, Factors what, std::int64_t rank,
                        std::int64_t max_rows);
 /// From the last to the first, counted from there.
 SolveLists turned(const SolveLists& lists);
 
 /// Says what the two sweeps of a solve are, whose lists are there.
 template <Scalar T>
-void describe_sweeps(SlabOf what, runtime::Op op, runtime::PersistentSolveArguments<T>& arguments);
+void describe_sweeps(Factors what, runtime::Op op, runtime::PersistentSolveArguments<T>& arguments);
 
 /// A solve with the factors: L L^H (P x) = P b, or L U (Q x) = P b, where P b lies like Q x.
 /// LAPACK: potrs, getrs without its exchanges of rows.
@@ -51,7 +51,7 @@ class PersistentSolve {
   /// Null, on all ranks, if the backend has no such kernel or the devices do not reach each other's
   /// memory.
   static std::unique_ptr<PersistentSolve> make(mesh::Rank& rank, const SlabLayout& layout,
-                                               MatrixView<const T> slab, SlabOf what);
+                                               MatrixView<const T> slab, Factors what);
 
   /// Overwrites the rank's rows of b, one column, with those of x, or, `op` being a transpose of
   /// the product, of U^T L^T (P x) = Q b; enqueued on the update queue.
@@ -74,11 +74,11 @@ class PersistentSolve {
   };
 
   PersistentSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
-                  SlabOf what);
+                  Factors what);
   runtime::SolveSweep sweep_over(const SolveLists& lists);
 
   mesh::Rank& rank_;
-  SlabOf what_;
+  Factors what_;
   Arguments arguments_;
   runtime::SolveSweep there_;  // in the order of elimination
   runtime::SolveSweep back_;   // in the opposite order
