@@ -113,7 +113,8 @@ class SHARDSOLVE_EXPORT SparseMatrix {
   const SlabLayout& columns() const;
   std::int64_t entries() const;  ///< of all ranks
   std::int64_t lanes() const;    ///< L
-  /// Entries of x that a rank receives for a product; of any rank.
+  /// Entries of x that a rank receives for a product; of any rank. Throws
+  /// Error(invalid_argument) where there is none of that number.
   std::int64_t halo(std::int64_t rank) const;
 
   /// A^T, or A^H if `conjugated`, rows cut as the columns of A are. Ranks send each other what

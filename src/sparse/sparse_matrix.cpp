@@ -19,6 +19,7 @@
 #include <complex>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -152,7 +153,13 @@ std::int64_t SparseMatrix<T>::lanes() const {
 }
 template <Scalar T>
 std::int64_t SparseMatrix<T>::halo(std::int64_t rank) const {
-  return parts_->halos.at(static_cast<std::size_t>(rank));
+  const auto ranks = std::ssize(parts_->halos);
+  if (rank < 0 || rank >= ranks) {
+    throw Error(
+        ErrorKind::invalid_argument,
+        fmt::format("there is no rank {}: the matrix lies on {} ranks, from 0 on", rank, ranks));
+  }
+  return parts_->halos[static_cast<std::size_t>(rank)];
 }
 
 template <Scalar T>

@@ -87,6 +87,9 @@ TYPED_TEST(Sparse, ProductOfThreeThreeThreeNothing_HasTheBitsOfTheReference) {
   const SparseMatrix<T> on_mesh(mesh, a, row_slabs({0, 3, 6, 9, 9}));
   EXPECT_TRUE(same_bits(product(mesh, on_mesh, x), expected_product(a, x)));
   EXPECT_EQ(on_mesh.halo(3), 0);
+  for (const std::int64_t rank : {-1, 4}) {
+    expect_error([&] { on_mesh.halo(rank); }, ErrorKind::invalid_argument, {"there is no rank"});
+  }
 }
 
 TYPED_TEST(Sparse, Product_IsNearTheExactOne) {
