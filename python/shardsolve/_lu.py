@@ -419,7 +419,15 @@ def _slogdet(factor: LuFactor, cut: Cut | None) -> tuple[jax.Array, jax.Array]:
 
 @compiled
 def _det(sign: jax.Array, log: jax.Array) -> jax.Array:
-    return sign * jnp.exp(log).astype(sign.dtype)
+    size = jnp.exp(log)
+
+    def part(of_sign: jax.Array) -> jax.Array:  # 0 is 0 where the size overflows
+        is_none = (of_sign == 0) & jnp.isinf(size)
+        return jnp.where(is_none, of_sign, of_sign * size)
+
+    if jnp.iscomplexobj(sign):
+        return lax.complex(part(sign.real), part(sign.imag))
+    return part(sign)
 
 
 @jax.jit

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <ranges>
 #include <utility>
 #include <vector>
@@ -105,6 +107,25 @@ std::vector<std::vector<double>> distinct_along(const double* points, std::int64
   return along;
 }
 
+/// Above which a step from one coordinate to the next is a hole; infinite if steps differ.
+double longest_step(const std::vector<double>& along) {
+  std::vector<double> steps(along.size() - 1);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i] = along[i + 1] - along[i];
+  }
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::nth_element(steps.begin(), middle, steps.end());
+  const double usual = *middle;
+  constexpr double rounding = 1e-6;
+  const auto equal = std::count_if(steps.begin(), steps.end(), [&](double step) {
+    return std::abs(step - usual) <= rounding * usual;
+  });
+  constexpr double hole = 3.0;
+  return 4 * static_cast<std::size_t>(equal) >= 3 * steps.size()
+             ? hole * usual
+             : std::numeric_limits<double>::infinity();
+}
+
 }  // namespace
 
 Lattice::Lattice(const double* points, std::int64_t count, int axes, const sparse::ForEach& each)
@@ -116,6 +137,7 @@ Lattice::Lattice(const double* points, std::int64_t count, int axes, const spars
     if (along.size() > 1) {
       free_.push_back(axis);
       places *= static_cast<double>(along.size());
+      longest_step_.push_back(longest_step(along));
       along_.push_back(std::move(along));
     }
   }
@@ -186,8 +208,12 @@ std::uint64_t Lattice::key_of(const Place& at) const {
 
 std::int64_t Lattice::next(Place place, unsigned mask) const {
   for (std::size_t k = 0; k < free_.size(); ++k) {
-    place[k] += static_cast<std::int32_t>(mask >> k & 1U);
-    if (place[k] >= static_cast<std::int64_t>(along_[k].size())) {
+    if ((mask >> k & 1U) == 0) {
+      continue;
+    }
+    const auto at = static_cast<std::size_t>(place[k]++);
+    const std::vector<double>& along = along_[k];
+    if (at + 1 >= along.size() || along[at + 1] - along[at] > longest_step_[k]) {
       return -1;
     }
   }

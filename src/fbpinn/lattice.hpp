@@ -24,7 +24,8 @@ class Lattice {
   using Place = std::array<std::int32_t, max_axes>;
   Place at(std::int64_t p) const;
   /// The point one step on from a place along each of the free axes whose bits are in `mask`; -1 if
-  /// there is none.
+  /// there is none, or if a hole lies between: a step of more than three times the usual one, where
+  /// most are equal.
   std::int64_t next(Place place, unsigned mask) const;
   /// The far corner of the cell of most axes that begins at p and has points at all of its corners;
   /// -1 if there is none.
@@ -46,6 +47,7 @@ class Lattice {
   int axes_;
   std::vector<int> free_;
   std::vector<std::vector<double>> along_;  // of each free axis
+  std::vector<double> longest_step_;        // of each: a longer one is a hole
   std::vector<unsigned> cells_;             // masks, those of most axes first
   std::vector<Keyed> places_;               // by key; or in place of them, where most are taken,
   std::vector<std::int32_t> table_;         // the point of each key, or -1

@@ -122,6 +122,13 @@ def test_lu_slogdet_and_det_are_numpys_with_their_sign(n, dtype):
     assert shardsolve.det(np.zeros((0, 0), dtype)) == 1
 
 
+def test_lu_determinant_that_overflows_has_no_nan():
+    large = np.finfo(np.float64).max
+    assert shardsolve.det(np.diag([large + 0j, large])) == complex(np.inf, 0)
+    assert shardsolve.det(np.diag([large * 1j, large])) == complex(0, np.inf)
+    assert shardsolve.det(np.diag([large, -large])) == -np.inf
+
+
 def test_lu_singular_matrix_is_named_and_its_determinant_is_zero():
     ones = np.ones((3, 3))
     with pytest.raises(LinAlgError, match="singular: at step 2") as caught:

@@ -146,6 +146,21 @@ def test_chunks_hold_derivatives_of_two_chunks_alone():
     assert took[chunk] < 4 * chunk * parameters + 5 * n**2
 
 
+@pytest.mark.parametrize(("size", "shift"), [(1e-21, 1e-36), (1e20, 1e-6), (3e37, 1e-6)])
+def test_squares_of_residuals_that_leave_the_range_are_compared(size, shift):
+    def residuals(params, x):
+        return jnp.float32(size) * (params["a"] * x - 2 * x)
+
+    optimiser = natural_gradient(residuals, shift=shift)
+    params = {"a": jnp.float32(0)}
+    x = jnp.linspace(0.1, 1, 20, dtype=jnp.float32)
+    update, state = optimiser.update(x, optimiser.init(params), params)
+    assert state.length > 0 and state.info.status == 0
+    square = float(jnp.square(params["a"] + update["a"] - 2))
+    assert square < 4
+    assert state.loss in (0, np.inf)  # as float32 has it
+
+
 def test_residual_that_is_nan_leaves_params_and_says_so():
     params = start()
     bad = {**BATCH, "y": np.where(np.arange(45) == 3, np.nan, BATCH["y"])}

@@ -392,6 +392,7 @@ BAD = [
         "terms[1], Data: point 1 at (3, 0.5) lies outside of the domain",
     ),
     (lambda: interior(ok, points=(30, 30), seed="0"), "seed='0'"),
+    (lambda: interior(ok, points=(30, 30), seed=2**63), "a whole number from 0 to 2^63 - 1"),
     (lambda: interior(ok, points=np.array([[2.0, 0.5]])).train(), "point"),
     (lambda: interior(ok, points=np.array([[0.0, 0.0]])).train(), "no point"),
     (

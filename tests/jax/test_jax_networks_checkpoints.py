@@ -422,6 +422,24 @@ def test_another_training_is_refused_with_the_difference(kept: Path):
         problem().train(replace(HOW, dtype=np.float32), checkpoint=checkpoint)
 
 
+def test_functions_and_refinement_of_a_training_are_compared(tmp_path: Path):
+    def slower(step):
+        return 0.02 / (1 + step)
+
+    how = replace(HOW, steps=10, rate=slower, points=fb.Refined(every=5))
+    checkpoint = fb.Checkpoint(tmp_path / "kept")
+    problem().train(how, checkpoint=checkpoint, callbacks=stop_at(5))
+    for words, other in (
+        ("the function rate differs", replace(how, rate=lambda step: 0.02 / (2 + step))),
+        ("rate was a function, .*, and is 0.02", replace(how, rate=0.02)),
+        (r"points was Refined\(every=5, .* and is .*every=6", replace(how, points=fb.Refined(6))),
+    ):
+        with pytest.raises(ValueError, match=words):
+            problem().train(other, checkpoint=checkpoint)
+    same = replace(how, rate=lambda step: 0.02 / (1 + step))
+    assert problem().train(same, checkpoint=checkpoint).outcome.began_at == 5
+
+
 def changed(path: Path, to: Path, **meta: object) -> Path:
     with np.load(path) as found:
         arrays = {name: found[name] for name in found.files}

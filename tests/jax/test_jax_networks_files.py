@@ -77,6 +77,20 @@ def test_u_of_own_networks_in_boxes_anywhere_and_single_precision():
     assert np.abs(single - there).max() < 1e-6 * np.abs(there).max()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16, jnp.bfloat16])
+def test_the_end_of_a_domain_is_what_a_short_float_has_for_it(kind):
+    low, high = 0.7, 0.8  # each of the three lies outside at one of them
+    ends = jnp.asarray([low, high], kind)
+    terms = [
+        fb.Interior(lambda x, u: u.t + u.v, points=20),
+        fb.Data(ends, [1.0, 2.0], lambda x, u: u.v),
+    ]
+    run = fb.Problem(fb.Boxes([(low, high)], (2,)), axes="t", net=fb.Mlp([4]), terms=terms).train()
+    assert np.array_equal(run.evaluate(ends), run.evaluate(np.array([low, high])))
+    with pytest.raises(ValueError, match="outside of the domain"):
+        run.evaluate(ends + jnp.asarray([0, 0.01], kind))
+
+
 def test_u_is_used_in_the_functions_of_another_problem():
     rough = fb.Problem(
         fb.Boxes((0, 1), 3),
@@ -165,6 +179,25 @@ def test_what_is_not_accepted_is_told(tmp_path: Path):
             call()
     with pytest.raises(FileNotFoundError):
         fb.load(tmp_path / "none", trained().problem)
+
+
+def test_a_byte_that_is_damaged_is_told_or_changes_nothing(tmp_path: Path):
+    path, other = tmp_path / "run", tmp_path / "damaged"
+    trained().save(path)
+    good = path.read_bytes()
+    wanted = fb.load(path, trained().problem).evaluate(others())
+    told = 0
+    places = [*range(0, 400), *range(400, len(good), len(good) // 400)]
+    for place in places:
+        other.write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
+        try:
+            found = fb.load(other, trained().problem)
+        except ValueError as error:
+            told += 1
+            assert "or it is damaged" in str(error)
+        else:  # names and dates in the archive are nobody's
+            assert np.array_equal(found.evaluate(others()), wanted)
+    assert told > 0.9 * len(places)
 
 
 # A picture
@@ -317,6 +350,14 @@ def test_networks_of_ones_own_are_compared(tmp_path):
     fb.load(tmp_path / "run", problem(jnp.sin))
     with pytest.raises(ValueError, match="net: function"):
         fb.load(tmp_path / "run", problem(jnp.cos))
+
+
+def test_what_trains_a_window_returns_its_run():
+    start = fb.Data([[0.0]], [[1.0]], lambda x, u: u.v)
+    terms = [fb.Interior(lambda x, u: u.t + u.v, points=20), start]
+    problem = fb.Problem(fb.Boxes([(0, 1)], (2,)), axes="t", net=fb.Mlp([4]), terms=terms)
+    with pytest.raises(TypeError, match="train returned None: the run of the problem"):
+        fb.in_windows(problem, 2, train=lambda problem, before: None)
 
 
 def test_windows_need_a_beginning():

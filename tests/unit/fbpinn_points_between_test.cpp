@@ -66,6 +66,27 @@ TEST(FbpinnPointsBetween, GridWithAHole_HasNoneInTheHole) {
   }
 }
 
+TEST(FbpinnPointsBetween, LatticeWithAHoleOfWholeColumns_HasNoneInTheHole) {
+  std::vector<double> sides;
+  std::vector<double> random;
+  const std::vector<double> all = grid(unit_square, {21, 11});
+  const std::vector<double> luck = random_points(21, 1);
+  for (std::size_t p = 0; p < all.size(); p += 2) {
+    if (!(all[p] > 0.42 && all[p] < 0.83)) {
+      sides.insert(sides.end(), {all[p], all[p + 1]});
+    }
+    // columns anywhere: a long step is no hole
+    random.insert(random.end(), {luck[p / 22], all[p + 1]});
+  }
+  const Boxes boxes = Boxes::regular(unit_square, {3, 3}, 2.9);
+  const PointsBetween found = between(boxes, sides);
+  EXPECT_GT(found.points.size(), 100U);
+  for (std::size_t p = 0; p < found.points.size(); p += 2) {
+    EXPECT_FALSE(found.points[p] > 0.41 && found.points[p] < 0.84) << found.points[p];
+  }
+  EXPECT_EQ(between(boxes, random).points.size(), 2U * (20 * 10 + 20 + 10));
+}
+
 TEST(FbpinnPointsBetween, AroundASquare_TheyLieOnItsSides) {
   std::vector<double> sides;
   for (int i = 0; i <= 20; ++i) {

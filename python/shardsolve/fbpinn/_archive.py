@@ -51,13 +51,16 @@ def read(path: Path, kinds: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, 
         ValueError: If it is no such file, of another version, or damaged.
         OSError: If it cannot be read.
     """
-    try:
-        with np.load(path, allow_pickle=False) as found:
-            arrays = {name: found[name] for name in found.files}
-        meta = json.loads(str(arrays.pop("meta")))
-        is_ours = meta.get("what") == _WHAT
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, AttributeError):
-        is_ours, meta, arrays = False, {}, {}
+    is_ours, meta, arrays = False, {}, {}
+    with path.open("rb") as file, contextlib.suppress(Exception):
+        # All bytes are looked at before any is understood: of a damaged header NumPy throws
+        # whatever its parser does, or asks for any amount of memory.
+        if zipfile.ZipFile(file).testzip() is None:
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as found:
+                arrays = {name: found[name] for name in found.files}
+            meta = json.loads(str(arrays.pop("meta")))
+            is_ours = meta.get("what") == _WHAT
     if not is_ours:
         raise ValueError(
             f"{path} is no file of run.save or Checkpoint, or it is damaged: give another path"

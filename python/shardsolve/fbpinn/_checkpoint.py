@@ -16,14 +16,16 @@ import numpy as np
 from shardsolve.fbpinn import _archive
 from shardsolve.fbpinn._block import State
 from shardsolve.fbpinn._equations import Equations
-from shardsolve.fbpinn._given import described, real, whole
+from shardsolve.fbpinn._given import real, whole
 from shardsolve.fbpinn._gradients import ByGradients
-from shardsolve.fbpinn._identity import description, require_same
+from shardsolve.fbpinn._identity import description, program, require_same
 from shardsolve.fbpinn._portable import Portable
 
 KIND = "checkpoint"
 # What may be another one when a training goes on: none of these changes what a step computes.
 _FREE = ("steps", "block", "batch", "exchange", "dtype")
+_FUNCTION = "a function"
+_STEP = jax.ShapeDtypeStruct((), np.int32)
 
 
 @dataclass(frozen=True)
@@ -95,16 +97,11 @@ class Checkpoints:
                 f"dtype='{meta['dtype']}', or another path"
             )
         require_same(self._path, self._problem, meta)
-        other = {
-            name: (meta["how"].get(name), self._how.get(name))
-            for name in dict.fromkeys([*meta["how"], *self._how])
-            if meta["how"].get(name) != self._how.get(name)
-        }
+        other = _different(meta["how"], self._how, meta["jax"] == jax.__version__)
         if other:
-            words = "; ".join(f"{name} was {a}, and is {b}" for name, (a, b) in other.items())
             raise ValueError(
-                f"{self._path} is of a training that went otherwise: {words}. Pass what it was, or "
-                "begin another one with start=load(path, problem) and another path"
+                f"{self._path} is of a training that went otherwise: {'; '.join(other)}. Pass what "
+                "it was, or begin another one with start=load(path, problem) and another path"
             )
         leaves = [arrays[f"state{number}"] for number in range(meta["leaves"])]
         shapes = [(leaf.shape, leaf.dtype) for leaf in leaves]
@@ -200,6 +197,27 @@ def settings(how: ByGradients) -> dict[str, str]:
     for field in fields(how):
         if field.name not in _FREE:
             value = getattr(how, field.name)
-            is_value = not callable(value) and field.name != "transformation"
-            found[field.name] = described(value) if is_value else "a function"
+            if field.name == "transformation":  # functions of optax, whose state is compared
+                found[field.name] = _FUNCTION
+            elif callable(value):
+                found[field.name] = f"{_FUNCTION}, {program(value, _STEP)}"
+            else:
+                found[field.name] = repr(value)
+    return found
+
+
+def _different(its: dict[str, str], mine: dict[str, str], same_jax: bool) -> list[str]:
+    """Sentences. Functions are compared only if the same JAX traced both."""
+    found = []
+    for name in dict.fromkeys([*its, *mine]):
+        one, other = its.get(name), mine.get(name)
+        functions = [value is not None and value.startswith(_FUNCTION) for value in (one, other)]
+        is_unknown = all(functions) and (not same_jax or _FUNCTION in (one, other))
+        if one == other or is_unknown:
+            continue
+        found.append(
+            f"the function {name} differs"
+            if all(functions)
+            else f"{name} was {one}, and is {other}"
+        )
     return found

@@ -97,8 +97,9 @@ class Equations:
             self.units = self.net.units(boxes.dimensions)
         else:
             self.units = self.net.widths[-1]
-        if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-            raise ValueError(f"seed={described(seed)} given: a whole number from 0 on is accepted")
+        words = "a whole number from 0 to 2^63 - 1 is accepted"
+        if not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
+            raise ValueError(f"seed={described(seed)} given: {words}")
         self.seed = seed
         self.unknown = Unknown(coefficients, boxes, self.axes)
         self.constrain = constrain

@@ -38,10 +38,10 @@ def description(problem: Equations) -> dict[str, str]:
         of_a_box = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), start
         )
-        found["net: function"] = _program(problem.net.features, of_a_box, point)
+        found["net: function"] = program(problem.net.features, of_a_box, point)
     if problem.constrain is not None:
         values = [jax.ShapeDtypeStruct((), np.float64)] * len(problem.fields)
-        found["constrain"] = _program(problem._constrain, point, values)
+        found["constrain"] = program(problem._constrain, point, values)
     else:
         found["constrain"] = "none"
     for term, given in zip(problem.prepared, problem._given["terms"], strict=True):
@@ -69,7 +69,7 @@ def _residual(problem: Equations, name: str, term: Any) -> str:
 
         return problem._call(name, term, x, fields_of(problem.axes, problem.fields, get), c)
 
-    return _program(
+    return program(
         call,
         jax.ShapeDtypeStruct((problem.boxes.dimensions,), np.float64),
         jax.ShapeDtypeStruct((len(problem.fields), len(every)), np.float64),
@@ -77,8 +77,8 @@ def _residual(problem: Equations, name: str, term: Any) -> str:
     )
 
 
-def _program(function: Callable[..., Any], *arguments: Any) -> str:
-    """A hash of what JAX traces, without places in memory, and of arrays in there."""
+def program(function: Callable[..., Any], *arguments: Any) -> str:
+    """A hash of what JAX traces of it, without places in memory, and of arrays in there."""
     with on_cpu():
         traced = jax.make_jaxpr(function)(*arguments)
     text = re.sub(r" at 0x[0-9a-f]+", "", str(traced.jaxpr))

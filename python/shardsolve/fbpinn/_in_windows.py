@@ -121,7 +121,13 @@ def in_windows(
             values = {term: _at_the_end(runs[-1], term, along, high - low) for term in begins}
             here = moved(problem, along, number * (high - low), values)
         before = runs[-1] if runs else None
-        runs.append(here.train() if train is None else train(here, before))  # type: ignore[attr-defined]
+        run = here.train() if train is None else train(here, before)  # type: ignore[attr-defined]
+        if not isinstance(run, Run):
+            raise TypeError(
+                f"train returned {described(run)}: the run of the problem that it is given is "
+                "accepted, such as of lambda problem, before: problem.train(Adam(), start=before)"
+            )
+        runs.append(run)
     return Windows(runs, along, low + (high - low) * np.arange(count + 1))
 
 

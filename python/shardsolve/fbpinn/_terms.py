@@ -184,7 +184,10 @@ def _points(points: Any, boxes: Boxes) -> np.ndarray:
 def points_of(
     name: str, given: Any, boxes: Boxes, otherwise: str = "", least: int = 1
 ) -> np.ndarray:
-    """(points, dimensions), finite, at least so many; along one axis (points,) does."""
+    """(points, dimensions), finite, at least so many; along one axis (points,) does.
+
+    What a shorter float has for an end of the domain, which may lie outside, is that end.
+    """
     words = f"(points, {boxes.dimensions}) is accepted{otherwise}"
     found = array_of(name, given, words)
     found = found[:, None] if found.ndim == 1 and boxes.dimensions == 1 else found
@@ -195,4 +198,8 @@ def points_of(
             f"{name}: point {np.argwhere(~np.isfinite(found))[0, 0]} is not finite: give finite "
             "coordinates"
         )
+    kind = np.asarray(given).dtype
+    if kind.itemsize < found.itemsize and kind.kind in "fV":
+        for end in boxes.domain.T:
+            found = np.where(found == end.astype(kind).astype(np.float64), end, found)
     return found

@@ -253,9 +253,9 @@ class _System:
         """The residuals of all samples, part by part."""
         return jnp.concatenate([part.of_all(theta) for part in self.parts])
 
-    def loss(self, theta: jax.Array) -> jax.Array:
-        """Half the mean square of the residuals."""
-        return jnp.mean(self.of_all(theta) ** 2) / 2
+    def loss(self, theta: jax.Array, scale: jax.Array | float = 1.0) -> jax.Array:
+        """Half the mean square of the residuals, each multiplied by `scale`."""
+        return jnp.mean((scale * self.of_all(theta)) ** 2) / 2
 
     def solve(
         self,
@@ -311,15 +311,21 @@ class _System:
 
     def search(self, x: jax.Array, trials: int) -> tuple[jax.Array, jax.Array]:
         """The loss here, and the length with the smallest loss; 0 if none is smaller."""
+        # A power of two, so that squares of small or large residuals stay in the range.
+        limit = -jnp.finfo(self.theta.dtype).minexp
+        exponent = jnp.frexp(jnp.max(jnp.abs(self.of_all(self.theta))))[1]
+        exponent = jnp.clip(exponent, -limit, limit)
+        scale = jnp.ldexp(jnp.ones((), self.theta.dtype), -exponent)
 
         def loss(length: jax.Array) -> jax.Array:
             # length 0 is here even where there is no x
-            return self.loss(jnp.where(length > 0, self.theta - length * x, self.theta))
+            there = jnp.where(length > 0, self.theta - length * x, self.theta)
+            return self.loss(there, scale)
 
         lengths = jnp.asarray([0.0, *(0.5**i for i in range(trials))], self.theta.dtype)
         losses = lax.map(loss, lengths)
         best = jnp.argmin(jnp.where(jnp.isfinite(losses), losses, jnp.inf))
-        return losses[0], lengths[best]
+        return jnp.ldexp(losses[0], 2 * exponent), lengths[best]
 
 
 def _products_of_chunks(left: tuple, right: tuple, is_square: bool) -> jax.Array:
