@@ -160,8 +160,8 @@ class LuKernels {
       do_moduli(queue, {.name = "moduli"}, source, target);
     }
   }
-  /// sums[i] = sum over j of |scale * a_ij|, of complex numbers as in multiply(), and largest[i]
-  /// the largest of these, of complex numbers the largest modulus.
+  /// sums[i] = sum over j of |scale * a_ij|, and largest[i] the largest of these; of complex numbers
+  /// those below 2^-511 count as 0.
   void row_sums(Queue& queue, double scale, In a, double* sums, double* largest) const {
     if (a.rows() > 0) {
       do_row_sums(queue, {.name = "row sums"}, scale, a, sums, largest);

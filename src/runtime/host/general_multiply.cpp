@@ -256,11 +256,12 @@ void row_sums(double scale, MatrixView<const T> a, double* sums, double* largest
   for (std::int64_t j = 0; j < a.columns(); ++j) {
     for (std::int64_t i = 0; i < a.rows(); ++i) {
       const Wide entry = static_cast<Wide>(a(i, j)) * scale;
-      sums[i] += general_multiply::modulus_of(entry);
       if constexpr (is_complex<T>) {
         const double square = entry.real() * entry.real() + entry.imag() * entry.imag();
+        sums[i] += std::sqrt(square);
         largest[i] = std::max(largest[i], square);
       } else {
+        sums[i] += std::abs(entry);
         largest[i] = std::max(largest[i], std::abs(entry));
       }
     }
