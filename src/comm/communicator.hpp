@@ -52,9 +52,11 @@ class Communicator {
   /// ranks make the same windows in the same order. The host may wait here for the other ranks.
   virtual std::unique_ptr<Window> make_window(Bytes memory) = 0;
 
-  /// Likewise makes memory that the devices of all ranks reach; null, on all ranks, if one device
-  /// does not reach another's.
+  /// Likewise makes memory that the devices of all ranks reach; of a rank that brings none it is
+  /// null. Null itself unless reaches_peers().
   virtual std::unique_ptr<PeerMemory> make_peer_memory(Bytes /*memory*/) { return nullptr; }
+  /// Whether the devices of all ranks reach each other's memory; the same on all ranks.
+  virtual bool reaches_peers() const { return false; }
 
   /// Workspace of this rank, at least `bytes`, that the other ranks keep mapped from call to call.
   /// Empty if mapping memory anew costs nothing. All ranks call it at the same point of a call, at

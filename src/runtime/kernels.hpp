@@ -163,8 +163,8 @@ class Kernels {
                {.name = "inspect", .flops = 2.0 * multiply_add<T> * product(a.rows(), a.columns())},
                a, first, weights, scale, result);
   }
-  /// Rows of a SolveBlock; 0 without a persistent_solve. Ask once a call, in a thread that the
-  /// device was adopted by.
+  /// Rows of a SolveBlock; 0 without a persistent_solve. To be asked in a thread that the device
+  /// was adopted by.
   virtual std::int64_t solve_block_rows() const { return 0; }
   /// See PersistentSolveArguments. `flops`: those of this rank.
   void persistent_solve(Queue& queue, const PersistentSolveArguments<T>& solve,

@@ -1,4 +1,4 @@
-/// A solve with a whole factor as one kernel a device.
+/// A solve with a whole factor as two kernels a device, one for each sweep.
 #pragma once
 
 #include <shardsolve/matrix_view.hpp>
@@ -31,10 +31,10 @@ struct SolveSweep {
   bool unit = false;        ///< the diagonal counts as 1
 };
 
-/// What the kernel persistent_solve takes on one rank: it solves M1 M2 x = b for one right-hand
-/// side, first with M1 in the order of the slab's rows, then with M2 in the opposite order. The
-/// kernels of all ranks run side by side, write to each other's memory and wait for each other: all
-/// of them must be started. Every bit of that memory is set at the start.
+/// What the kernels of persistent_solve take on one rank: they solve M1 M2 x = b for one
+/// right-hand side, first with M1 in the order of elimination, then with M2 in the opposite one.
+/// The kernels of all ranks run side by side, write to each other's memory and wait for each other:
+/// all of them must be started. Every bit of that memory is set at the start.
 template <class T>
 struct PersistentSolveArguments {
   MatrixView<const T> slab;  ///< this rank's columns of the factor

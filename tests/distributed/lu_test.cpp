@@ -34,6 +34,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -407,6 +408,23 @@ TEST_F(Lu, Pivots_OfMatricesWithTies_AreTheFirstOfEquals) {
       }
     }
   }
+}
+
+TEST_F(Lu, AskedToStop_ShortCallsEndToo) {
+  const SlabLayout layout = SlabLayout::even(24, 3, 8);
+  Mesh mesh = make_mesh(3);
+  const LuFactor<double> factor = lu_factor(mesh, shard(lu_zoo<double>(24).front().a, layout));
+  std::stop_source stop;
+  stop.request_stop();
+  const RunOptions options{.cancel = stop.get_token()};
+  for (const std::int64_t columns : {1, 20}) {
+    const DenseMatrix<double> given = right_hand_sides<double>(layout.size(), columns);
+    const RightHandSides<double> b = shard_rows(given, layout);
+    EXPECT_TRUE(throws(ErrorKind::cancelled, [&] { lu_solve(mesh, factor, b, options); }));
+    EXPECT_TRUE(same_bits(whole(b), given));
+  }
+  EXPECT_TRUE(throws(ErrorKind::cancelled, [&] { condition_estimate(mesh, factor, options); }));
+  EXPECT_TRUE(factor.outcome.ok());
 }
 
 TEST_F(Lu, MatrixOfOnes_IsSingularAtTheSecondPivot) {

@@ -25,6 +25,7 @@ class FaultyCommunicator final : public comm::Communicator {
                   std::vector<comm::Bytes> receive) override;
   std::unique_ptr<comm::Window> make_window(comm::Bytes memory) override;
   std::unique_ptr<comm::PeerMemory> make_peer_memory(comm::Bytes memory) override;
+  bool reaches_peers() const override { return inner_->reaches_peers(); }
   comm::Bytes make_workspace(std::size_t bytes) override { return inner_->make_workspace(bytes); }
   comm::Bytes workspace() const override { return inner_->workspace(); }
   void begin_call() override { inner_->begin_call(); }

@@ -67,13 +67,18 @@ class IpcPeers::IpcWindow final : public PeerGroup::Window {
 
   void join(std::int64_t rank, Bytes memory) override {
     const IpcBoard& board = *group_.board_;
-    board.memory(index_, at(rank)) = group_.place_of(memory);
+    board.memory(index_, at(rank)) = memory.size > 0 ? group_.place_of(memory) : IpcPlace{};
     board.joined(index_, at(rank)).enqueued.store(group_.first() + 1);
     for (std::size_t r = 0; r < bases_.size(); ++r) {
       const auto peer = static_cast<std::int64_t>(r);
       group_.meet(board.joined(index_, r).enqueued, group_.first() + 1, rank, peer, "make_window");
-      bases_[r] = static_cast<std::byte*>(
-          peer == rank ? memory.data : group_.imports_.open(board.memory(index_, r)).data);
+      const IpcPlace& place = board.memory(index_, r);
+      if (place.size == 0) {
+        bases_[r] = nullptr;
+      } else {
+        bases_[r] =
+            static_cast<std::byte*>(peer == rank ? memory.data : group_.imports_.open(place).data);
+      }
     }
   }
   std::byte* base(std::int64_t rank) const override { return bases_[at(rank)]; }

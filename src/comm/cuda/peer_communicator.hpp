@@ -20,6 +20,7 @@ class PeerCommunicator final : public ExchangeCommunicator {
 
   std::unique_ptr<Window> make_window(Bytes memory) override;
   std::unique_ptr<PeerMemory> make_peer_memory(Bytes memory) override;
+  bool reaches_peers() const override { return group_.direct(); }
   Bytes make_workspace(std::size_t bytes) override { return group_.make_workspace(rank(), bytes); }
   Bytes workspace() const override { return group_.workspace(); }
   void begin_call() override;

@@ -311,10 +311,11 @@ Outcome dense::cholesky::judge(Mesh& mesh, const CholeskyFactor<T>& factor,
     Outcome outcome;
     rank.report("condition", 0.0);
     const auto part = cholesky::part_of(factor, rank);
-    outcome.rcond = cholesky::reciprocal_condition<T>(rank, part);
+    cholesky::TriangularSolve<T> solve(rank, part.layout, part.slab, 1);
+    outcome.rcond = cholesky::reciprocal_condition<T>(rank, part, solve);
     if (solved && *outcome.rcond < 2.0 * u) {
-      outcome.forward_error = cholesky::forward_error<T>(rank, part, solved->x.block(rank.index()),
-                                                         solved->backward_error);
+      outcome.forward_error = cholesky::forward_error<T>(
+          rank, part, solve, solved->x.block(rank.index()), solved->backward_error);
       if (!(*outcome.forward_error < 1.0)) {
         outcome.status = Status::nearly_singular;
       }

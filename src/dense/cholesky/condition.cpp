@@ -1,7 +1,6 @@
 #include "dense/cholesky/condition.hpp"
 
 #include "core/each_dtype.hpp"
-#include "dense/cholesky/triangular_solve.hpp"
 #include "dense/shared/one_norm_estimator.hpp"
 #include "dense/shared/right_hand_sides.hpp"
 #include "dense/shared/shape_of.hpp"
@@ -18,19 +17,19 @@
 namespace shardsolve::dense::cholesky {
 
 template <Scalar T>
-double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor) {
+double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor,
+                            TriangularSolve<T>& solve) {
   if (factor.layout.size() == 0) {
     return 1.0;
   }
-  TriangularSolve<T> triangular_solve(rank, factor.layout, factor.slab, 1);
   // A^-1 is its own conjugate transpose.
   return reciprocal_condition_by<T>(rank, factor.layout, factor.norm,
-                                    [&](MatrixView<T> x, bool) { triangular_solve.run(x); });
+                                    [&](MatrixView<T> x, bool) { solve.run(x); });
 }
 
 template <Scalar T>
-double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<const T> x,
-                     double backward_error) {
+double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, TriangularSolve<T>& solve,
+                     MatrixView<const T> x, double backward_error) {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   const std::vector<double> shape = shape_of<T>(rank, x, column_maxima<T>(rank, x));
   const auto rows = static_cast<std::int64_t>(shape.size());
@@ -53,7 +52,6 @@ double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<c
   const auto to_x = [&](std::size_t i) { return sum / d[i]; };
   // || S D A^-1 D || in the infinity norm, S = diag(d^T y / d), is || D A^-1 D S || in the 1-norm;
   // all but S is about 1 where units alone differ.
-  TriangularSolve<T> solve(rank, factor.layout, factor.slab, 1);
   const double norm = one_norm_by<T>(rank, factor.layout, [&](MatrixView<T> v, bool adjoint) {
     if (!adjoint) {
       scale(v, to_x);
@@ -69,9 +67,10 @@ double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<c
   return std::isfinite(error) ? error : infinite;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                          \
-  template double reciprocal_condition(mesh::Rank&, const FactorPart<T>&); \
-  template double forward_error(mesh::Rank&, const FactorPart<T>&, MatrixView<const T>, double);
+#define SHARDSOLVE_INSTANTIATE(T)                                                               \
+  template double reciprocal_condition(mesh::Rank&, const FactorPart<T>&, TriangularSolve<T>&); \
+  template double forward_error(mesh::Rank&, const FactorPart<T>&, TriangularSolve<T>&,         \
+                                MatrixView<const T>, double);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

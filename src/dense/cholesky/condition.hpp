@@ -2,14 +2,17 @@
 #pragma once
 
 #include "dense/cholesky/certified_solve.hpp"
+#include "dense/cholesky/triangular_solve.hpp"
 #include "mesh/rank.hpp"
 
 namespace shardsolve::dense::cholesky {
 
 /// 1 / (||A||_1 est(||A^-1||_1)), the same on every rank; 0 if that is below double's range.
-/// N. J. Higham, FORTRAN codes for estimating the one-norm, ACM TOMS 14 (1988) 381; LAPACK: lacn2.
+/// `solve`: by the factor. N. J. Higham, FORTRAN codes for estimating the one-norm, ACM TOMS 14
+/// (1988) 381; LAPACK: lacn2.
 template <Scalar T>
-double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor);
+double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor,
+                            TriangularSolve<T>& solve);
 
 /// 2 max(backward_error, u) || |A^-1| d d^T y || in the infinity norm, the same on every rank: an
 /// estimate of ||x - A^-1 b|| / ||x|| for the columns of x, this rank's rows, with
@@ -17,7 +20,7 @@ double reciprocal_condition(mesh::Rank& rank, const FactorPart<T>& factor);
 /// small beside d d^T, entry by entry. Infinite where nothing is known.
 /// J. W. Demmel, LAPACK Working Note 14 (1989); Higham, Accuracy and Stability, section 10.1.
 template <Scalar T>
-double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, MatrixView<const T> x,
-                     double backward_error);
+double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, TriangularSolve<T>& solve,
+                     MatrixView<const T> x, double backward_error);
 
 }  // namespace shardsolve::dense::cholesky

@@ -49,10 +49,9 @@ Plan plan_cholesky_solve(const SlabLayout& layout, Dtype dtype, std::int64_t col
   if (columns > 1) {
     plan.workspace_bytes += element * plan.tile * plan.tile;
   }
-  if (columns == 1) {  // what a persistent solve takes, twice
-    plan.workspace_bytes += 2 * element *
-                            dense::persistent_solve_elements(dense::Factors::l_and_adjoint,
-                                                             layout.size(), width, layout.ranks());
+  if (columns == 1) {
+    plan.workspace_bytes +=
+        dense::persistent_solve_bytes(dense::Factors::l_and_adjoint, layout, element);
   }
   plan.flops = 2.0 * programs::multiply_add(dtype) * n * n * k;
   plan.bytes_moved =

@@ -263,8 +263,8 @@ Outcome estimate_condition(Mesh& mesh, const LuFactor<T>& factor,
       programs::require_reachable(rank, factor.matrix, "the matrix of the factor");
       programs::require_reachable(rank, solved->x);
       outcome.forward_error =
-          forward_error<T>(rank, part, op_of(solved->transpose), solved->x.block(rank.index()),
-                           solved->component_error);
+          forward_error<T>(rank, part, solve, op_of(solved->transpose),
+                           solved->x.block(rank.index()), solved->component_error);
       if (!(*outcome.forward_error < 1.0)) {
         outcome.status = Status::nearly_singular;
       }

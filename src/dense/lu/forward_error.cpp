@@ -2,7 +2,6 @@
 
 #include "core/each_dtype.hpp"
 #include "dense/lu/general_multiply.hpp"
-#include "dense/lu/triangular_solve.hpp"
 #include "dense/shared/check_input.hpp"
 #include "dense/shared/one_norm_estimator.hpp"
 #include "dense/shared/right_hand_sides.hpp"
@@ -30,8 +29,8 @@ void put(mesh::Rank& rank, const std::vector<T>& from, MatrixView<T> to) {
 }  // namespace
 
 template <Scalar T>
-double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, Op op, MatrixView<const T> x,
-                     double component_error) {
+double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, TriangularSolve<T>& solve,
+                     Op op, MatrixView<const T> x, double component_error) {
   using Limits = std::numeric_limits<RealOf<T>>;
   constexpr double infinite = std::numeric_limits<double>::infinity();
   const std::vector<double> maxima = column_maxima<T>(rank, x);
@@ -70,7 +69,6 @@ double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Matri
   if (programs::largest_of_all(rank, in_range ? 0.0 : 1.0) != 0.0) {
     return infinite;
   }
-  TriangularSolve<T> solve(rank, factor.layout, factor.slab, factor.rows, 1);
   // L U has to be A to some digits, as vectors like X see it and as columns of equal size do: only
   // then is its inverse one of A.
   const auto is_inverse = [&](const std::vector<T>& given, const std::vector<double>& units) {
@@ -118,9 +116,9 @@ double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, Op op, Matri
   return std::isfinite(error) ? error : infinite;
 }
 
-#define SHARDSOLVE_INSTANTIATE(T)                                               \
-  template double forward_error(mesh::Rank&, const FactorPart<T>&, runtime::Op, \
-                                MatrixView<const T>, double);
+#define SHARDSOLVE_INSTANTIATE(T)                                                       \
+  template double forward_error(mesh::Rank&, const FactorPart<T>&, TriangularSolve<T>&, \
+                                runtime::Op, MatrixView<const T>, double);
 SHARDSOLVE_FOR_EACH_DTYPE(SHARDSOLVE_INSTANTIATE)
 #undef SHARDSOLVE_INSTANTIATE
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dense/lu/factor_part.hpp"
+#include "dense/lu/triangular_solve.hpp"
 #include "mesh/rank.hpp"
 #include "runtime/kernel_arguments.hpp"
 
@@ -20,9 +21,9 @@ namespace shardsolve::dense::lu {
 /// Skeel, J. ACM 26 (1979) 494; N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd
 /// ed., theorem 7.4; LAPACK: gerfs.
 ///
-/// `x`: the rank's rows of X. The same on every rank.
+/// `solve`: by the factor. `x`: the rank's rows of X. The same on every rank.
 template <Scalar T>
-double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, runtime::Op op,
-                     MatrixView<const T> x, double component_error);
+double forward_error(mesh::Rank& rank, const FactorPart<T>& factor, TriangularSolve<T>& solve,
+                     runtime::Op op, MatrixView<const T> x, double component_error);
 
 }  // namespace shardsolve::dense::lu

@@ -76,10 +76,8 @@ Plan plan_lu_solve(const SlabLayout& layout, Dtype dtype, std::int64_t columns) 
                          element * 3 * plan.tile * some * (layout.ranks() + 2) + 16 * width +
                          residual_bytes(layout, element, std::min(some, dense::lu::max_exact)) +
                          programs::small_change(layout, columns) / 2;
-  if (columns == 1) {  // what a persistent solve takes, twice
-    plan.workspace_bytes += 2 * element *
-                            dense::persistent_solve_elements(dense::Factors::l_and_u, layout.size(),
-                                                             width, layout.ranks());
+  if (some == 1) {
+    plan.workspace_bytes += dense::persistent_solve_bytes(dense::Factors::l_and_u, layout, element);
   }
   if (some > dense::lu::max_exact) {
     // quick ones, with a product and its sizes, and moduli of a tile of A and of X

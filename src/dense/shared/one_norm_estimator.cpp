@@ -3,6 +3,8 @@
 #include "core/each_dtype.hpp"
 #include "programs/gather.hpp"
 
+#include <shardsolve/error.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -76,11 +78,23 @@ class OneNormEstimator {
   }
 
   double one_norm() {
-    double sum = 0.0;
+    struct Share {
+      double sum;
+      bool stop;
+    };
+    Share mine{0.0, rank_.stop_requested()};
     for (const T& value : x_) {
-      sum += double{std::abs(value)};
+      mine.sum += double{std::abs(value)};
     }
-    return programs::sum_of_all(rank_, sum);
+    double sum = 0.0;
+    for (const auto& one : programs::gather_from_all(rank_, std::vector<Share>{mine})) {
+      sum += one[0].sum;
+      mine.stop = mine.stop || one[0].stop;
+    }
+    if (mine.stop) {
+      throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
+    }
+    return sum;
   }
 
   /// x = x_i / |x_i|, 1 where x_i is 0; returns a copy.

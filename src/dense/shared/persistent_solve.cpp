@@ -33,24 +33,32 @@ T unwritten() {
 SolveLists solve_lists(const SlabLayout& layout, Factors what, std::int64_t rank,
                        std::int64_t max_rows) {
   SolveLists lists;
+  std::vector<SolveBlock>& all = lists.all;
+  std::int32_t own = 0;
   for (Step step(0); step.value() < layout.steps(); ++step) {
-    const std::int64_t owner = layout.owner(step);
-    const std::int64_t rows = layout.rows(step).size();
+    const auto owner = static_cast<std::int32_t>(layout.owner(step));
     const std::int64_t row =
         what == Factors::l_and_u ? layout.eliminated(step) : layout.rows(step).begin.value();
-    for (std::int64_t done = 0; done < rows; done += max_rows) {
-      const SolveBlock block{row + done,
-                             layout.columns(step).begin.value() + done,
-                             static_cast<std::int32_t>(std::min(max_rows, rows - done)),
-                             static_cast<std::int32_t>(owner),
-                             static_cast<std::int32_t>(lists.all.size()),
-                             static_cast<std::int32_t>(lists.own.size())};
-      lists.all.push_back(block);
-      if (owner == rank) {
-        lists.own.push_back(block);
+    const std::int64_t column = layout.columns(step).begin.value();
+    const std::int64_t rows = layout.rows(step).size();
+    for (std::int64_t done = 0; done < rows;) {
+      // Steps of a rank that follow each other are no ends of blocks.
+      const bool goes_on = !all.empty() && all.back().owner == owner &&
+                           all.back().row + all.back().size == row + done &&
+                           all.back().column + all.back().size == column + done &&
+                           all.back().size < max_rows;
+      if (!goes_on) {
+        all.push_back(
+            {row + done, column + done, 0, owner, static_cast<std::int32_t>(all.size()), own});
+        own += owner == rank ? 1 : 0;
       }
+      const std::int64_t more = std::min(rows - done, max_rows - all.back().size);
+      all.back().size += static_cast<std::int32_t>(more);
+      done += more;
     }
   }
+  std::copy_if(all.begin(), all.end(), std::back_inserter(lists.own),
+               [rank](const SolveBlock& block) { return block.owner == rank; });
   return lists;
 }
 
@@ -110,37 +118,43 @@ std::unique_ptr<PersistentSolve<T>> PersistentSolve<T>::make(mesh::Rank& rank,
                                                              const SlabLayout& layout,
                                                              MatrixView<const T> slab,
                                                              Factors what) {
-  const std::int64_t block_rows = rank.kernels<T>().solve_block_rows();
-  if (block_rows == 0 || rank.count() > SolveSweep::max_ranks || layout.size() == 0) {
+  if (!rank.communicator().reaches_peers() || rank.count() > SolveSweep::max_ranks ||
+      layout.size() == 0) {
     return nullptr;
   }
-  std::unique_ptr<PersistentSolve> solve(new PersistentSolve(rank, layout, slab, what));
-  const bool possible =
-      std::all_of(solve->memories_.begin(), solve->memories_.end(),
-                  [](const RunMemory& memory) { return memory.peers != nullptr; });
-  return possible ? std::move(solve) : nullptr;
+  std::unique_ptr<PersistentSolve> solve(new PersistentSolve(rank, what));
+  return solve->prepare(layout, slab) ? std::move(solve) : nullptr;
 }
 
 template <Scalar T>
-PersistentSolve<T>::PersistentSolve(mesh::Rank& rank, const SlabLayout& layout,
-                                    MatrixView<const T> slab, Factors what)
-    : rank_(rank), what_(what) {
+bool PersistentSolve<T>::prepare(const SlabLayout& layout, MatrixView<const T> slab) {
+  const std::int64_t block_rows = rank_.kernels<T>().solve_block_rows();
+  const std::int64_t needed =
+      persistent_solve_elements(what_, layout.size(), layout.max_width(), rank_.count());
+  bool is_everywhere = true;
+  for (RunMemory& memory : memories_) {
+    if (block_rows > 0) {
+      memory.own = rank_.reachable_workspace<T>(needed, 1);
+    }
+    memory.peers = rank_.communicator().make_peer_memory(programs::bytes_of(memory.own));
+    for (std::int64_t r = 0; r < rank_.count(); ++r) {
+      is_everywhere = is_everywhere && memory.peers->of(r) != nullptr;
+    }
+  }
+  if (!is_everywhere) {
+    return false;
+  }
   arguments_.slab = slab;
-  arguments_.rank = static_cast<std::int32_t>(rank.index());
-  arguments_.ranks = static_cast<std::int32_t>(rank.count());
+  arguments_.rank = static_cast<std::int32_t>(rank_.index());
+  arguments_.ranks = static_cast<std::int32_t>(rank_.count());
   arguments_.width = layout.max_width();
-  const SolveLists lists =
-      solve_lists(layout, what, rank.index(), rank.kernels<T>().solve_block_rows());
-  flops_ = flops_of(lists, what, layout.size(), arguments_.rank);
+  const SolveLists lists = solve_lists(layout, what_, rank_.index(), block_rows);
+  flops_ = flops_of(lists, what_, layout.size(), arguments_.rank);
   arguments_.count = static_cast<std::int32_t>(lists.all.size());
   arguments_.own_count = static_cast<std::int32_t>(lists.own.size());
   there_ = sweep_over(lists);
   back_ = sweep_over(turned(lists));
-  for (RunMemory& memory : memories_) {
-    memory.own = rank.reachable_workspace<T>(
-        persistent_solve_elements(what, layout.size(), arguments_.width, rank.count()), 1);
-    memory.peers = rank.communicator().make_peer_memory(programs::bytes_of(memory.own));
-  }
+  return true;
 }
 
 template <Scalar T>
@@ -183,6 +197,14 @@ std::int64_t persistent_solve_elements(Factors what, std::int64_t n, std::int64_
                                        std::int64_t ranks) {
   const std::int64_t by_rows = (ranks + 1) * width;
   return what == Factors::l_and_adjoint ? by_rows + n : 2 * std::max(by_rows, n);
+}
+
+std::int64_t persistent_solve_bytes(Factors what, const SlabLayout& layout, std::int64_t element) {
+  constexpr std::int64_t least_block = 64;  // but for ends of steps
+  const std::int64_t blocks = layout.size() / least_block + layout.steps();
+  return 2 * (element * persistent_solve_elements(what, layout.size(), layout.max_width(),
+                                                  layout.ranks()) +
+              static_cast<std::int64_t>(2 * sizeof(SolveBlock)) * blocks);
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                    \

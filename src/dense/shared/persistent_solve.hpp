@@ -1,4 +1,4 @@
-/// Solves for one right-hand side where the backend does it in one kernel a device.
+/// Solves for one right-hand side where the backend does each sweep in one kernel a device.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -16,13 +16,16 @@
 
 namespace shardsolve::dense {
 
-/// What a rank's slab holds its columns of: Cholesky's L, of L L^H, with rows in the matrix's order,
-/// or L and U of P A Q^T = L U with rows in that of elimination.
+/// What a rank's slab holds its columns of: Cholesky's L, of L L^H, with rows in the matrix's
+/// order, or L and U of P A Q^T = L U with rows in that of elimination.
 enum class Factors : std::uint8_t { l_and_adjoint, l_and_u };
 
 /// Elements of memory on each rank for a run, of n rows on ranks of at most `width` columns.
 std::int64_t persistent_solve_elements(Factors what, std::int64_t n, std::int64_t width,
                                        std::int64_t ranks);
+
+/// What a PersistentSolve takes on each rank: memory for two runs, lists of blocks for two sweeps.
+std::int64_t persistent_solve_bytes(Factors what, const SlabLayout& layout, std::int64_t element);
 
 /// All bits set: a NaN that no calculation gives.
 template <Scalar T>
@@ -48,8 +51,7 @@ void describe_sweeps(Factors what, runtime::Op op, runtime::PersistentSolveArgum
 template <Scalar T>
 class PersistentSolve {
  public:
-  /// Null, on all ranks, if the backend has no such kernel or the devices do not reach each other's
-  /// memory.
+  /// Null, on all ranks, if one device has no such kernel or does not reach another's memory.
   static std::unique_ptr<PersistentSolve> make(mesh::Rank& rank, const SlabLayout& layout,
                                                MatrixView<const T> slab, Factors what);
 
@@ -73,8 +75,9 @@ class PersistentSolve {
     std::unique_ptr<comm::PeerMemory> peers;  // that of all ranks; null: not within reach
   };
 
-  PersistentSolve(mesh::Rank& rank, const SlabLayout& layout, MatrixView<const T> slab,
-                  Factors what);
+  PersistentSolve(mesh::Rank& rank, Factors what) : rank_(rank), what_(what) {}
+  /// False, on all ranks, if the device of one has no such kernel.
+  bool prepare(const SlabLayout& layout, MatrixView<const T> slab);
   runtime::SolveSweep sweep_over(const SolveLists& lists);
 
   mesh::Rank& rank_;

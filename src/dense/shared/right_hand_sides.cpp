@@ -3,6 +3,8 @@
 #include "core/each_dtype.hpp"
 #include "programs/gather.hpp"
 
+#include <shardsolve/error.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -32,18 +34,28 @@ Location nonfinite_entry(mesh::Rank& rank, const SlabLayout& layout, MatrixView<
   return Location::in_right_hand_sides(GlobalIndex(0), GlobalIndex(column));
 }
 
+/// Of this rank's rows.
+template <Scalar T>
+std::vector<double> own_maxima(mesh::Rank& rank, MatrixView<const T> a) {
+  const MatrixView<double> device = rank.workspace<double>(a.columns(), 1);
+  rank.kernels<T>().column_max(rank.update(), a, device.data());
+  return rank.fetch(rank.update(), device.data(), a.columns());
+}
+
+/// Number by number the largest of what the ranks give.
+std::vector<double> largest_of_each(mesh::Rank& rank, const std::vector<double>& mine) {
+  std::vector<double> maxima(mine.size(), 0.0);
+  for (const auto& one : programs::gather_from_all(rank, mine)) {
+    std::transform(one.begin(), one.end(), maxima.begin(), maxima.begin(), programs::largest);
+  }
+  return maxima;
+}
+
 }  // namespace
 
 template <Scalar T>
 std::vector<double> column_maxima(mesh::Rank& rank, MatrixView<const T> a) {
-  const MatrixView<double> device = rank.workspace<double>(a.columns(), 1);
-  rank.kernels<T>().column_max(rank.update(), a, device.data());
-  std::vector<double> maxima(static_cast<std::size_t>(a.columns()), 0.0);
-  for (const auto& one :
-       programs::gather_from_all(rank, rank.fetch(rank.update(), device.data(), a.columns()))) {
-    std::transform(one.begin(), one.end(), maxima.begin(), maxima.begin(), programs::largest);
-  }
-  return maxima;
+  return largest_of_each(rank, own_maxima<T>(rank, a));
 }
 
 bool all_finite(const std::vector<double>& values) {
@@ -54,7 +66,14 @@ bool all_finite(const std::vector<double>& values) {
 template <Scalar T>
 CheckedSides check_right_hand_sides(mesh::Rank& rank, const SlabLayout& layout,
                                     MatrixView<const T> b) {
-  CheckedSides checked{.outcome = {}, .maxima = column_maxima<T>(rank, b)};
+  // What follows may be one kernel, which nothing stops: so all ranks agree here.
+  std::vector<double> mine = own_maxima<T>(rank, b);
+  mine.push_back(rank.stop_requested() ? 1.0 : 0.0);
+  CheckedSides checked{.outcome = {}, .maxima = largest_of_each(rank, mine)};
+  if (checked.maxima.back() > 0.0) {
+    throw Error(ErrorKind::cancelled, "the call was cancelled as asked");
+  }
+  checked.maxima.pop_back();
   if (!all_finite(checked.maxima)) {
     const auto odd = std::find_if_not(checked.maxima.begin(), checked.maxima.end(),
                                       [](double value) { return std::isfinite(value); });

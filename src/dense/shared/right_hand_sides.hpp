@@ -24,7 +24,8 @@ struct CheckedSides {
   std::vector<double> maxima;  ///< the largest entry of each column
 };
 
-/// One look at the rank's rows of B.
+/// One look at the rank's rows of B. Throws Error(cancelled), on all ranks, if one is asked to
+/// stop.
 template <Scalar T>
 CheckedSides check_right_hand_sides(mesh::Rank& rank, const SlabLayout& layout,
                                     MatrixView<const T> b);

@@ -180,18 +180,17 @@ struct Symbols<std::complex<double>> {
 };
 
 #ifdef SHARDSOLVE_BLAS_PRIVATE
-/// Of addresses, for a buffer of OpenBLAS, of which it needs `count`, and for another one that
-/// somebody may take meanwhile. Throws Error(out_of_memory).
-void require_addresses(int count) {
+/// Of addresses, for a buffer of OpenBLAS, of which it needs one for each of `count` of `what`, and
+/// for another one that somebody may take meanwhile. Throws Error(out_of_memory).
+void require_addresses(int count, const char* what, const char* otherwise) {
   constexpr std::size_t size = std::size_t{128} << 20U;  // BUFFER_SIZE of x86-64 and 64-bit ARM
   void* const room =
       ::mmap(nullptr, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (room == MAP_FAILED) {
     throw Error(ErrorKind::out_of_memory,
-                fmt::format("OpenBLAS needs {} MB of addresses for each of its calls that run at "
-                            "the same time, and the system has none left for {} of them: raise "
-                            "the limit (ulimit -v) or use fewer devices",
-                            size >> 20U, count));
+                fmt::format("OpenBLAS needs {} MB of addresses for each of its {}, and the system "
+                            "has none left for {} of them: raise the limit (ulimit -v) or {}",
+                            size >> 20U, what, count, otherwise));
   }
   ::munmap(room, 2 * size);
 }
@@ -205,11 +204,14 @@ void await_buffers_of_pool(int threads) {
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
     return;
   }
+  const auto require = [threads] {
+    require_addresses(threads, "threads", "set OPENBLAS_NUM_THREADS=1");
+  };
   for (int i = 0; i < threads; ++i) {  // each that asks takes what there is in the meantime
-    require_addresses(threads);
+    require();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  require_addresses(threads);
+  require();
 }
 #endif
 
@@ -251,15 +253,17 @@ class Call : UnseenMemory {
     if (count <= provided_for) {
       return;
     }
+    constexpr const char* calls = "calls that run at the same time";
+    constexpr const char* otherwise = "use fewer devices";
 #ifdef SHARDSOLVE_BLAS_SHUTDOWN
     std::vector<std::unique_ptr<void, void (*)(void*)>> buffers;
     buffers.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
-      require_addresses(count);
+      require_addresses(count, calls, otherwise);
       buffers.emplace_back(blas_memory_alloc(0), blas_memory_free);
     }
 #else
-    require_addresses(count);  // OpenBLAS shows no way to make them
+    require_addresses(count, calls, otherwise);  // OpenBLAS shows no way to make them
 #endif
     provided_for = count;
   }

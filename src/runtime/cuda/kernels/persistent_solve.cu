@@ -581,22 +581,14 @@ __global__ void __launch_bounds__(threads, 1) solve_kernel(const __grid_constant
   Cluster::sync();  // nobody leaves while others may write to his memory
 }
 
-/// Of which there may be at most one a multiprocessor: more would gain nothing.
-template <class Kernel>
-SolveRoom room_for(Kernel* kernel, std::size_t shared_bytes) {
-  const Block block{dim3(threads), shared_bytes};
-  allow_shared(kernel, shared_bytes);
-  const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
-  const auto in_clusters_of = [&](int cluster) {
-    const int clusters = resident_clusters(kernel, cluster, block);
-    return SolveRoom{std::min(clusters, multiprocessors / cluster), cluster};
-  };
-  SolveRoom room = in_clusters_of(runs_clusters(kernel) ? max_ranks : 1);
-  // where large ones leave many multiprocessors without work
-  while (room.cluster > 1 && 8 * room.clusters * room.cluster < 7 * multiprocessors) {
-    room = in_clusters_of(room.cluster / 2);
-  }
-  return room;
+/// Of a kernel, of which there may be at most one block a multiprocessor: more would gain nothing.
+template <class E, bool by_columns, bool back>
+int clusters_of(int cluster) {
+  constexpr std::size_t bytes = sizeof(Shared<E>);
+  allow_shared(&solve_kernel<E, by_columns, back>, bytes);
+  return std::min(
+      resident_clusters(&solve_kernel<E, by_columns, back>, cluster, {dim3(threads), bytes}),
+      device_attribute(cudaDevAttrMultiProcessorCount) / cluster);
 }
 
 template <class E, bool by_columns>
@@ -611,15 +603,19 @@ void enqueue(cudaStream_t stream, const SolveRoom& room, const Job<E>& job, bool
 
 template <class E>
 SolveRoom DeviceKernels<E>::solve_room() {
-  constexpr std::size_t bytes = sizeof(Shared<E>);
-  const SolveRoom rooms[] = {room_for(&solve_kernel<E, false, false>, bytes),
-                             room_for(&solve_kernel<E, false, true>, bytes),
-                             room_for(&solve_kernel<E, true, false>, bytes),
-                             room_for(&solve_kernel<E, true, true>, bytes)};
-  return *std::min_element(std::begin(rooms), std::end(rooms),
-                           [](const SolveRoom& one, const SolveRoom& other) {
-                             return one.clusters * one.cluster < other.clusters * other.cluster;
-                           });
+  const auto of_all = [](int cluster) {  // clusters of the same size for all four
+    return SolveRoom{
+        std::min({clusters_of<E, false, false>(cluster), clusters_of<E, false, true>(cluster),
+                  clusters_of<E, true, false>(cluster), clusters_of<E, true, true>(cluster)}),
+        cluster};
+  };
+  const int multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+  SolveRoom room = of_all(runs_clusters(&solve_kernel<E, false, false>) ? max_ranks : 1);
+  // where large ones leave many multiprocessors without work
+  while (room.cluster > 1 && 8 * room.clusters * room.cluster < 7 * multiprocessors) {
+    room = of_all(room.cluster / 2);
+  }
+  return room;
 }
 
 template <class E>
