@@ -231,8 +231,8 @@ struct Result {
   std::int64_t iterations = 0;
   std::int64_t matvecs = 0;   ///< products with A
   std::int64_t restarts = 0;  ///< the method began anew from a recomputed residual
-  /// ||b - A x||_2 / ||b||_2, recomputed unless a product was not finite. 0 if b = 0; infinite if A
-  /// or M was refused before anybody looked at the guess, which x is then.
+  /// ||b - A x||_2 / ||b||_2, recomputed unless a product was not finite. 0 if b = 0, 1 if x = 0, as
+  /// it is where A or M was refused before anybody looked at the guess; infinite if b is not finite.
   double residual = 0.0;
   /// What `residual` had to be, max(rtol, atol / ||b||).
   double tolerance = 0.0;

@@ -68,6 +68,11 @@ def as_array(value: object, name: str) -> jax.Array:
             f"{name} has dtype {array.dtype.name}; accepted are {', '.join(DTYPES)}: convert it, "
             f"for example with {name}.astype(jnp.float32)"
         )
+    if not all(isinstance(size, int) for size in array.shape):
+        raise TypeError(
+            f"{name} has shape {array.shape}, with a size that is a symbol of jax.export: sizes "
+            "have to be known; export a program for each"
+        )
     return array
 
 
@@ -312,3 +317,9 @@ def number_or_nan(value: Any) -> float:
         return float(jax.device_get(value))
     except (TypeError, ValueError):
         return float("nan")
+
+
+def rounded_down(limit: float, dtype: Any) -> float:
+    """So that comparing with it in a shorter dtype is comparing with the number given."""
+    short = np.asarray(limit, dtype)
+    return float(short if float(short) <= limit else np.nextafter(short, np.zeros((), dtype)))

@@ -36,6 +36,11 @@ class Cut(NamedTuple):
         return self.mesh is not None and _is_explicit(self.mesh)
 
     @property
+    def explicit_axes(self) -> tuple[str, ...]:
+        """Those of `axes` along which types say where arrays lie."""
+        return tuple(axis for axis in self.axes if axis in _explicit_axes(self.known_mesh))
+
+    @property
     def inside(self) -> bool:
         """Whether the caller is inside of a shard_map, and arrays are a device's own rows."""
         return self.mesh is None
@@ -49,13 +54,16 @@ class Cut(NamedTuple):
     def place(self, a: jax.Array, axis: int | None = 0) -> jax.Array:
         """`a` cut along its rows or another axis, or whole, where types say where arrays lie.
 
-        Elsewhere XLA sees to that. What does not divide evenly stays whole, and so does an
-        array without rows; on no mesh it stays there, as no shard_map brings one in if n = 0.
+        Elsewhere XLA sees to that, as it does to axes that are not Explicit beside some that are.
+        What does not divide evenly stays whole, and so does an array without rows; on no mesh it
+        stays there, as no shard_map brings one in if n = 0.
         """
         if not self.explicit or (a.shape[0] == 0 and jax.typeof(a).sharding.mesh.empty):
             return a
-        even = axis is not None and a.shape[axis] > 0 and a.shape[axis] % self.parts == 0
-        spec = self.spec(axis if even else None, a.ndim)
+        axes = self.explicit_axes
+        parts = math.prod(self.known_mesh.shape[one] for one in axes)
+        even = axis is not None and a.shape[axis] > 0 and a.shape[axis] % parts == 0
+        spec = spec_along(axes, axis if even and axes else None, a.ndim)
         return jax.sharding.reshard(a, NamedSharding(self.known_mesh, spec))
 
     def whole(self, a: jax.Array, length: int, axis: int = 0) -> jax.Array:
@@ -112,7 +120,10 @@ def place_like(a: jax.Array, other: jax.Array) -> jax.Array:
     sharding = jax.typeof(other).sharding
     if not _is_explicit(sharding.mesh):
         return place_whole(a)
-    return jax.sharding.reshard(a, other.sharding if _is_put(other) else sharding)
+    if _is_put(other) and not isinstance(a, jax.core.Tracer):
+        return jax.device_put(a, other.sharding)
+    mesh = other.sharding.mesh if _is_put(other) else sharding.mesh
+    return jax.sharding.reshard(a, NamedSharding(mesh, sharding.spec))
 
 
 def place_whole(a: jax.Array) -> jax.Array:
@@ -150,8 +161,7 @@ def row_axes(spec: PartitionSpec, mesh: Mesh | AbstractMesh, rows: int) -> tuple
     even = used and rows % math.prod(mesh.shape[axis] for axis in used) == 0
     if even or not _is_explicit(mesh):
         return used if even else tuple(mesh.axis_names)
-    kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
-    return tuple(axis for axis, kind in kinds if kind == AxisType.Explicit)
+    return _explicit_axes(mesh)
 
 
 def cuts_columns(spec: PartitionSpec) -> bool:
@@ -236,8 +246,13 @@ def _names_axes(axis_name: object) -> bool:
     return isinstance(axis_name, Sequence) and all(isinstance(axis, str) for axis in axis_name)
 
 
+def _explicit_axes(mesh: Mesh | AbstractMesh) -> tuple[str, ...]:
+    kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    return tuple(axis for axis, kind in kinds if kind == AxisType.Explicit)
+
+
 def _is_explicit(mesh: Mesh | AbstractMesh) -> bool:
-    return any(kind == AxisType.Explicit for kind in mesh.axis_types)
+    return bool(_explicit_axes(mesh))
 
 
 def beside(arrays: Sequence[jax.Array], cut: Cut | None, value: Any, dtype: np.dtype) -> jax.Array:

@@ -300,11 +300,11 @@ def _vector_cut(b: jax.Array, axis_name: Any) -> Cut | None:
     return Cut(sharding.mesh, axes)
 
 
-def require_devices(b: jax.Array, operator: Linear, m: Linear) -> None:
+def require_devices(b: jax.Array, operator: Linear, m: Linear, x0: jax.Array | None) -> None:
     """Throws if something was put on other devices than b."""
     if isinstance(b, jax.core.Tracer) or not b.committed:
         return
-    for name, tree in (("the operator", operator), ("the preconditioner", m)):
+    for name, tree in (("the operator", operator), ("the preconditioner", m), ("x0", x0)):
         for leaf in jax.tree.leaves(tree):
             known = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
             if not known or not leaf.committed:
@@ -330,7 +330,9 @@ def require_linear(operator: Linear, b: jax.Array, place: Place) -> None:
     """Throws if A is not linear, as two random vectors show."""
     if isinstance(b, jax.core.Tracer):
         return
-    apart, size = map(float, jax.device_get(_nonlinearity(operator, b, place)))
+    keys = jax.random.split(jax.random.key(0))
+    vectors = [place_like(jax.random.normal(key, b.shape, b.dtype), b) for key in keys]
+    apart, size = map(float, jax.device_get(_nonlinearity(operator, *vectors, place)))
     if not apart <= 1e4 * jnp.finfo(b.dtype).eps * size:
         raise ValueError(
             f"A is not linear: ||A (u + 2 v) - A u - 2 A v|| = {apart:.1e}, where the "
@@ -339,11 +341,11 @@ def require_linear(operator: Linear, b: jax.Array, place: Place) -> None:
         )
 
 
-@functools.partial(compiled, static_argnums=2)
-def _nonlinearity(operator: Linear, b: jax.Array, place: Place) -> tuple[jax.Array, jax.Array]:
-    """||A (u + 2 v) - A u - 2 A v|| of random u and v, and the size of the products."""
-    keys = jax.random.split(jax.random.key(0))
-    u, v = (jax.random.normal(key, b.shape, b.dtype) for key in keys)
+@functools.partial(compiled, static_argnums=3)
+def _nonlinearity(
+    operator: Linear, u: jax.Array, v: jax.Array, place: Place
+) -> tuple[jax.Array, jax.Array]:
+    """||A (u + 2 v) - A u - 2 A v||, and the size of the products."""
     products = [operator.apply(w, place) for w in (u, v, u + 2 * v)]
     apart = jnp.linalg.norm(products[2] - products[0] - 2 * products[1])
     sizes = [jnp.linalg.norm(product) for product in products]

@@ -81,14 +81,11 @@ class Place:
         """
         if self.cut is None or self.cut.inside or not self.axes:
             return function(*operands)
-        specs = {
-            "v": PartitionSpec(self.axes),
-            "m": PartitionSpec(None, self.axes),
-            "r": PartitionSpec(),
-        }
+        specs = _specs_along(self.axes)
         if self.cut.explicit:
+            typed = _specs_along(self.cut.explicit_axes)
             operands = [
-                jax.sharding.reshard(operand, NamedSharding(self.cut.known_mesh, specs[kind]))
+                jax.sharding.reshard(operand, NamedSharding(self.cut.known_mesh, typed[kind]))
                 for operand, kind in zip(operands, kinds, strict=True)
             ]
         return jax.shard_map(
@@ -98,6 +95,15 @@ class Place:
             out_specs=tuple(specs[kind] for kind in results),
             check_vma=False,
         )(*operands)
+
+
+def _specs_along(axes: tuple[str, ...]) -> dict[str, PartitionSpec]:
+    """By the letters of Place.run."""
+    return {
+        "v": PartitionSpec(axes or None),
+        "m": PartitionSpec(None, axes or None),
+        "r": PartitionSpec(),
+    }
 
 
 class Carry(NamedTuple):

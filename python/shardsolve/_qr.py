@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from shardsolve import _calls, _words
 from shardsolve._alone import lift, lifted, size_of, times_power
 from shardsolve._calls import AxisName, compiled
-from shardsolve._check import check_any_matrix, check_right_hand_side, number_or_nan
+from shardsolve._check import check_any_matrix, check_right_hand_side, number_or_nan, rounded_down
 from shardsolve._cut import Cut, beside, find_cut
 from shardsolve._products import (
     adjoint,
@@ -205,7 +205,8 @@ def ridge(
 
     x = (o^H o + eps)^-1 o^H f = o^H (o o^H + eps)^-1 f, by QR of o above sqrt(eps) 1, which
     loses half as many digits as o^H o. x itself is as sensitive as its problem: where eps is
-    small and columns of o nearly depend on each other, a part of f that o does not reach moves it.
+    small and columns of o nearly depend on each other, a part of f that o does not reach moves it,
+    and with eps of rounding it is `NEARLY_SINGULAR`.
 
     Args:
         o: (m, n), as `a` in `least_squares`.
@@ -256,7 +257,7 @@ def pinv(
     cut = find_cut(a, mesh, axis_name, square=False)
     if limit == _UNSET:
         limit = float(jnp.finfo(a.dtype).eps) * max(rows_in(a, cut), a.shape[1])
-    inverse, verdict = _pinv(a, cut, limit)
+    inverse, verdict = _pinv(a, cut, rounded_down(limit, jnp.finfo(a.dtype).dtype))
     raise_if_failed(verdict)
     return inverse
 
@@ -563,7 +564,10 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         cuts_more = jnp.any((s <= rcond * s[0]) & (s > zero * s[0]))
         found = along_rows(q, (u * inverse[None, :].astype(u.dtype)) @ vh, cut)
         up += jnp.where(lifts, lift(r.dtype), 0)
-        return times_power(found, up), verdict, cuts_more
+        made = times_power(found, up)
+        norm = jnp.frexp(jnp.max(inverse))[1] + up  # its exponent
+        verdict = _of_range(verdict, found, made, norm, cut)
+        return jnp.where(verdict[0] == Status.OK, made, jnp.nan), verdict, cuts_more
 
     @adjoint_of_pinv.defjvp
     def rule(primals, tangents):
@@ -584,6 +588,30 @@ def _pinv_of(cut: Cut | None, rcond: float) -> Callable[[jax.Array], Arrays]:
         return (ph, verdict, cuts_more), (change, *none)
 
     return adjoint_of_pinv
+
+
+def _of_range(
+    verdict: jax.Array, scaled: jax.Array, made: jax.Array, norm: jax.Array, cut: Cut | None
+) -> jax.Array:
+    """The verdict, or that the range does not hold `made`, whose norm has this exponent.
+
+    Subnormal numbers, which XLA may take for zeros, are a loss where no others are large.
+    """
+    real = jnp.finfo(made.dtype)
+    is_low = norm < real.minexp + real.nmant
+
+    def looked() -> jax.Array:
+        sizes = size_of(made)
+        too_large, too_small = ~(sizes <= real.max), (sizes < real.tiny) & (size_of(scaled) > 0)
+        flags = jnp.concatenate([too_large, too_small & is_low], 1).astype(real.dtype)
+        return jnp.any(down_rows(flags, jnp.ones_like(flags[:, :1]), cut).reshape(2, -1) > 0, 1)
+
+    # Only there: it reads all of it.
+    is_near = is_low | (norm >= real.maxexp - 1)
+    large, small = lax.cond(is_near, looked, lambda: jnp.zeros(2, bool))
+    nowhere = jnp.array([Status.OVERFLOW, -1, -1, -1, 0], jnp.int32)
+    left = jnp.where(large, nowhere, nowhere.at[0].set(Status.UNDERFLOW))
+    return jnp.where((verdict[0] == Status.OK) & (large | small), left, verdict)
 
 
 @functools.partial(compiled, static_argnums=(1, 2))

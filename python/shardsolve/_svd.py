@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from shardsolve import _calls, _words
 from shardsolve._alone import lifted, times_power
 from shardsolve._calls import AxisName, compiled
-from shardsolve._check import check_any_matrix, number_or_nan
+from shardsolve._check import check_any_matrix, number_or_nan, rounded_down
 from shardsolve._cut import Cut, beside, find_cut
 from shardsolve._products import (
     NEIGHBOURS,
@@ -155,8 +155,12 @@ def matrix_rank(
     cut = find_cut(a, mesh, axis_name, square=False)
     if rtol is None:
         rtol = float(jnp.finfo(a.dtype).eps) * max(rows_in(a, cut), a.shape[1])
-    elif not isinstance(rtol, jax.core.Tracer) and not number_or_nan(rtol) >= 0:
-        raise ValueError(f"rtol is {rtol!r}; pass a number from 0 on, or None for eps max(m, n)")
+    elif not isinstance(rtol, jax.core.Tracer):
+        if not number_or_nan(rtol) >= 0:
+            raise ValueError(
+                f"rtol is {rtol!r}; pass a number from 0 on, or None for eps max(m, n)"
+            )
+        rtol = rounded_down(number_or_nan(rtol), jnp.finfo(a.dtype).dtype)
     s, verdict = _svdvals(a, cut)
     raise_if_failed(verdict)
     return _rank(s, beside((a,), cut, rtol, s.dtype))

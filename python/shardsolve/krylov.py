@@ -191,10 +191,11 @@ def solve(
     place = place_of(right, axis_name)
     # Where types say where vectors lie, all of a solve lie alike.
     right = place_whole(right) if place.cut is None else place.cut.place(right)
-    start = None if x0 is None else place_like(guess(x0, b_like, right), right)
+    given = None if x0 is None else guess(x0, b_like, right)
     operator = linear(A, b_like, right, unravel, "A")
     m = preconditioner_of(preconditioner, A, b_like, right, unravel)
-    require_devices(right, operator, m)
+    require_devices(right, operator, m, given)
+    start = None if given is None else place_like(given, right)
     if check_linear:
         require_linear(operator, right, place)
     unseen = _nan_of_failures(on_failure, (operator, m, right, start))
@@ -249,7 +250,11 @@ def diagnose(A: Any, like: Any = None, *, rtol: float | None = None) -> Diagnosi
         raise TypeError("diagnose was called where JAX traces: call it outside of jit")
     run = jax.jit(lambda operator, x: operator.apply(x, Place(None)))
     rtol = default_rtol(flat.dtype) if rtol is None else float(rtol)
-    return of_function(lambda x: np.asarray(run(operator, x)), flat.shape[0], flat.dtype, rtol)
+
+    def product(x: np.ndarray) -> np.ndarray:
+        return np.asarray(run(operator, place_like(jnp.asarray(x), flat)))
+
+    return of_function(product, flat.shape[0], flat.dtype, rtol)
 
 
 def _nan_of_failures(on_failure: str, arguments: Any) -> bool:

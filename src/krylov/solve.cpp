@@ -97,7 +97,6 @@ struct Found {
   State state;
   std::vector<Record> records;
   std::int64_t row = -1;
-  bool has_x = false;  ///< x is not 0
 };
 
 /// One rank's share of a solve.
@@ -170,9 +169,10 @@ class Solve {
   void give_back(const Problem& problem, MatrixView<T> x, Found& found) {
     exponent_ -= found.state.scaling_a.exponent;
     const Scan in_x = scan<T>(rank_, layout_, x);
-    found.has_x = !in_x.is_zero();
     if (leaves_range<Real>(problem, found.state, in_x, exponent_)) {
       found.status = Status::overflow;
+    }
+    if (ends_as_zero(found.state, found.status)) {
       clear_x();
       return;
     }
@@ -193,7 +193,7 @@ class Solve {
 std::complex<double> to_complex(const Number& x) { return {x.re, x.im}; }
 
 Result result_of(const Found& found, const Problem& problem) {
-  const Report report = report_of(problem, found.state, found.status, found.row, found.has_x);
+  const Report report = report_of(problem, found.state, found.status, found.row);
   Result result;
   result.status = found.status;
   result.outcome.status = outcome_status(found.status);

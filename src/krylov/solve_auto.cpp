@@ -2,6 +2,7 @@
 
 #include "core/each_dtype.hpp"
 
+#include <shardsolve/device_memory.hpp>
 #include <shardsolve/krylov.hpp>
 
 #include <iterator>
@@ -55,8 +56,13 @@ std::optional<Method> next_method(Method method, Status status) {
   return std::nullopt;
 }
 
-template <class Solve>
-Result solve_in_turn(Options options, Solve solve) {
+template <Scalar T, class Solve>
+Result solve_in_turn(Mesh& mesh, const RightHandSides<T>& x, Options options, Solve solve) {
+  std::optional<RightHandSides<T>> guess;
+  if (options.use_guess) {
+    guess = make_right_hand_sides<T>(mesh, x.layout(), x.columns());
+    copy(mesh, x, *guess);
+  }
   std::vector<Attempt> attempts;
   std::vector<LogRecord> log;
   double seconds = 0.0;
@@ -80,8 +86,11 @@ Result solve_in_turn(Options options, Solve solve) {
       return result;
     }
     options.method = *next;
-    // x is the best iterate so far, and never worse than the guess.
+    // x is the best iterate so far, and never worse than the guess, if somebody has looked at that.
     options.use_guess = true;
+    if (guess && result.iterations == 0) {
+      copy(mesh, *guess, x);
+    }
   }
 }
 
@@ -92,15 +101,16 @@ template <Scalar T>
 Result solve_auto(Mesh& mesh, const Operator<T>& a, const RightHandSides<T>& b,
                   const RightHandSides<T>& x, const Options& options, const RunOptions& run) {
   return fallback::solve_in_turn(
-      options, [&](const Options& now) { return solve(mesh, a, b, x, now, run); });
+      mesh, x, options, [&](const Options& now) { return solve(mesh, a, b, x, now, run); });
 }
 
 template <Scalar T>
 Result solve_auto(Mesh& mesh, const Operator<T>& a, const Operator<T>& preconditioner,
                   const RightHandSides<T>& b, const RightHandSides<T>& x, const Options& options,
                   const RunOptions& run) {
-  return fallback::solve_in_turn(
-      options, [&](const Options& now) { return solve(mesh, a, preconditioner, b, x, now, run); });
+  return fallback::solve_in_turn(mesh, x, options, [&](const Options& now) {
+    return solve(mesh, a, preconditioner, b, x, now, run);
+  });
 }
 
 #define SHARDSOLVE_INSTANTIATE(T)                                                                \

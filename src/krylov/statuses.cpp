@@ -17,8 +17,13 @@ namespace {
 using Common = shardsolve::Status;
 
 std::string best(const Ending& e) {
-  return fmt::format("Best iterate: ||b - A x|| / ||b|| = {:.2e}, where {:.2e} was asked for.",
-                     e.residual, e.tolerance);
+  constexpr double much = 0.1;
+  const std::string hidden =
+      e.doubt > much * e.residual
+          ? fmt::format(" as computed (rounding in that may hide up to {:.1e})", e.doubt)
+          : "";
+  return fmt::format("Best iterate: ||b - A x|| / ||b|| = {:.2e}{}, where {:.2e} was asked for.",
+                     e.residual, hidden, e.tolerance);
 }
 
 std::string nothing(const Ending&) { return ""; }
@@ -288,12 +293,19 @@ std::string beside(Status status, const Ending& e) {
     return fmt::format(" A is singular: {}.", null_vector(e));
   }
   constexpr double few_digits = 0.01;
+  if (row_of(status).is_converged && std::isinf(e.error_estimate)) {
+    return " But x is 0, which the tolerance allows: ask for a smaller residual.";
+  }
   if (row_of(status).is_converged && e.error_estimate >= few_digits) {
+    const std::string why =
+        e.residual >= few_digits ? "the tolerance allows a large residual"
+        : e.condition > 0.0
+            ? fmt::format("A is ill-conditioned (condition {:.1e} or more)", e.condition)
+            : "A is ill-conditioned";
     return fmt::format(
-        " But x may have few correct digits or none: its error may be about {:.1e} of ||x||, as A "
-        "is ill-conditioned{}; ask for a smaller residual, or use a wider dtype.",
-        e.error_estimate,
-        e.condition > 0.0 ? fmt::format(" (condition {:.1e} or more)", e.condition) : "");
+        " But x may have few correct digits or none: its error may be about {:.1e} of ||x||, as "
+        "{}; ask for a smaller residual{}.",
+        e.error_estimate, why, e.residual >= few_digits ? "" : ", or use a wider dtype");
   }
   return "";
 }

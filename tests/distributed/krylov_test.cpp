@@ -534,7 +534,7 @@ TEST(KrylovVerdict, SolutionWithAPartBelowTheRange_IsAnOverflow) {
   }
 }
 
-TEST(KrylovVerdict, GuessThatNobodyLookedAt_HasNoResidual) {
+TEST(KrylovVerdict, GuessThatNobodyLookedAt_IsNotReturned) {
   System<double> system = random_system<double>(20, 1);
   for (const bool has_guess : {false, true}) {
     if (has_guess) {
@@ -542,8 +542,8 @@ TEST(KrylovVerdict, GuessThatNobodyLookedAt_HasNoResidual) {
     }
     const Answer<double> answer = solve_everywhere(system, with(Method::cg, 1e-10));
     EXPECT_EQ(answer.result.status, Status::nonsymmetric_operator) << answer.result.message;
-    EXPECT_EQ(answer.x, std::vector<double>(20, has_guess ? 3.0 : 0.0));
-    EXPECT_EQ(answer.result.residual, has_guess ? std::numeric_limits<double>::infinity() : 1.0);
+    EXPECT_EQ(answer.x, std::vector<double>(20, 0.0));
+    EXPECT_EQ(answer.result.residual, 1.0);
   }
 }
 

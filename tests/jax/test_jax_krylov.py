@@ -404,6 +404,27 @@ def test_error_is_estimated_beside_the_residual():
     assert "x may have few correct digits or none" in info.message
 
 
+def test_loose_tolerance_is_named_and_not_the_condition():
+    a = CSR.of(np.diag([1.0, 2.0, 3.0]))
+    info = krylov.solve(a, np.ones(3), atol=100.0, full_output=True)[1]
+    assert "x is 0, which the tolerance allows" in info.message
+    info = krylov.solve(a, np.ones(3), rtol=0.5, preconditioner=None, full_output=True)[1]
+    assert "ill-conditioned" not in info.message
+
+
+@pytest.mark.parametrize("method", ["cg", "minres"])
+@pytest.mark.parametrize("what", ["operator", "preconditioner"])
+def test_guess_that_nobody_has_looked_at_is_not_returned(what, method):
+    skew = CSR.of(np.array([[2.0, 1, 0], [0, 2, 1], [0, 0, 2]]))
+    of = {"operator": (skew, None), "preconditioner": (CSR.of(np.eye(3)), skew)}[what]
+    solve = functools.partial(krylov.solve, of[0], method=method, preconditioner=of[1])
+    b, guess = np.ones(3), 1e10 * np.ones(3)
+    x, info = solve(b, x0=guess, full_output=True)
+    assert info.status.name == f"NONSYMMETRIC_{what.upper()}"
+    assert (x == 0).all() and info.residual == 1
+    assert (jax.jit(solve)(b, x0=guess) == 0).all()
+
+
 @one_of_each_kind
 @pytest.mark.parametrize("what", ["b", "x0", "A", "M"])
 @pytest.mark.parametrize("value", [np.nan, more(np.inf)])

@@ -157,3 +157,28 @@ def test_rows_on_explicit_axes_and_a_vector_on_all_need_no_mesh_that_is_set(meth
     x = krylov.solve(cut, b, method=method, rtol=1e-10)
     assert x.sharding.is_fully_replicated
     np.testing.assert_allclose(a @ np.asarray(x), 1, atol=1e-8)
+
+
+@pytest.mark.skipif(DEVICES % 2 != 0 or DEVICES < 4, reason="two axes of a mesh")
+@pytest.mark.parametrize("cut", [("x",), ("y",), (("x", "y"),), ()])
+@pytest.mark.parametrize("is_set", [False, True])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        (AxisType.Auto, AxisType.Explicit),
+        more((AxisType.Explicit, AxisType.Auto)),
+        more((AxisType.Explicit, AxisType.Explicit)),
+    ],
+)
+def test_axes_of_different_kinds_take_every_operator(kinds, is_set, cut):
+    mesh = jax.make_mesh((2, DEVICES // 2), ("x", "y"), axis_types=kinds)
+    b = jax.device_put(B, NamedSharding(mesh, PartitionSpec(*cut)))
+    with jax.set_mesh(mesh) if is_set else contextlib.nullcontext():
+        for operator, wanted in ((CSR, np.linalg.solve(A, B)), (lambda v: 4 * v, B / 4)):
+            for options in ({}, {"check_linear": True}):
+                x = krylov.solve(operator, b, method="bicgstab", rtol=1e-12, **options)
+                assert np.abs(x - wanted).max() < 1e-9 * np.abs(wanted).max()
+        assert krylov.diagnose(lambda v: 4 * v, like=b).is_hermitian
+        if is_set:
+            change = jax.grad(lambda b: krylov.solve(lambda v: 4 * v, b).sum())(b)
+            assert np.abs(change - 0.25).max() < 1e-6

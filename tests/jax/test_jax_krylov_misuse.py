@@ -286,6 +286,9 @@ def test_arrays_on_other_devices_are_named():
     with pytest.raises(ValueError, match=r"move one with jax\.device_put"):
         krylov.solve(lambda x: weights * x, b)
 
+    with pytest.raises(ValueError, match="x0 has an array on the devices"):
+        krylov.solve(A, b, x0=jax.device_put(B, last))
+
 
 @several_devices
 def test_arrays_on_another_mesh_are_named():

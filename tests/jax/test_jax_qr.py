@@ -546,3 +546,29 @@ def test_qr_rank_that_is_not_known_is_none_inside_of_jit():
     a = np.eye(4, 3)
     a[1, 2] = np.nan
     assert int(jax.jit(shardsolve.lstsq)(a, np.ones(4))[2]) == -1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("place", [spread, jnp.asarray])
+def test_qr_pinv_that_leaves_the_range_says_so(dtype, place):
+    real = np.finfo(dtype)
+    ones = np.eye(N, dtype=dtype)
+    for size, status in ((real.max / 2, Status.UNDERFLOW), (real.tiny / 64, Status.OVERFLOW)):
+        a = place((ones * size).astype(dtype))
+        with pytest.raises(LinAlgError) as caught:
+            shardsolve.pinv(a)
+        assert caught.value.status is status
+        assert np.isnan(jax.jit(shardsolve.pinv)(a)).all()
+    near = (ones * (real.max / 8)).astype(dtype)
+    assert np.allclose(shardsolve.pinv(place(near)) @ near, ones, atol=1e-6)
+
+
+def test_qr_tolerance_is_the_number_that_is_given():
+    a, b = jnp.diag(jnp.array([1, 0.1], "float32")), jnp.ones(2, "float32")
+    assert 0.1 < float(a[1, 1]) < 0.1 + 1e-8
+    assert int(shardsolve.matrix_rank(a, 0.1)) == int(shardsolve.lstsq(a, b, 0.1)[2]) == 2
+    assert np.allclose(shardsolve.pinv(a, 0.1), [[1, 0], [0, 10]])
+    one = jnp.eye(3, dtype="float32")
+    assert int(shardsolve.matrix_rank(one, 1 - 1e-12)) == 3
+    assert np.array_equal(shardsolve.pinv(one, 1 - 1e-12), one)
+    assert int(shardsolve.matrix_rank(one, 1)) == 0

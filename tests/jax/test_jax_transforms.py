@@ -329,6 +329,20 @@ def test_export_with_mesh_gives_a_program_that_solves(differentiated):
     assert close(program.call(*given), jax.jit(run)(*given))
 
 
+@pytest.mark.parametrize("call", ["solve", "eigh", "svd", "krylov"])
+def test_export_with_a_size_that_is_a_symbol_is_refused(call):
+    (n,) = export.symbolic_shape("n")
+    a, b = (jax.ShapeDtypeStruct(shape, jnp.float64) for shape in ((n, n), (n,)))
+    run, given = {
+        "solve": (shardsolve.solve, (a, b)),
+        "eigh": (shardsolve.eigh, (a,)),
+        "svd": (shardsolve.svd, (a,)),
+        "krylov": (lambda b: shardsolve.krylov.solve(lambda v: 2 * v, b), (b,)),
+    }[call]
+    with pytest.raises(TypeError, match="a size that is a symbol"):
+        export.export(jax.jit(run))(*given)
+
+
 def test_export_in_another_process_solves(python, tmp_path):
     """A process that only loads the program: the library has to be registered by hand."""
     pytest.importorskip("flatbuffers", reason="jax.export needs it to write programs")

@@ -191,24 +191,26 @@ SHARDSOLVE_HOST_DEVICE inline double error_estimate_of(const State& state, Statu
   return is_known ? state.norm_inverse * (state.true_norm / state.norm_x) : endless;
 }
 
-/// See Result::residual. `has_x`: x is not 0.
-SHARDSOLVE_HOST_DEVICE inline double residual_of(const State& state, Status status, bool has_x) {
-  if (status == Status::zero_rhs) {
-    return 0.0;
-  }
-  if (status == Status::overflow || status == Status::nonfinite_guess) {
-    return 1.0;  // x = 0
-  }
-  const bool has_begun = state.norm_b > 0;
-  if (status == Status::nonfinite_rhs || (!has_begun && has_x)) {
-    return endless;  // nobody has looked at the guess
-  }
-  return has_begun ? state.true_norm / state.norm_b : state.true_norm;
+/// Whether x is 0 at the end, whatever the solve has: nobody has looked at the guess, or its
+/// product was not finite, or x does not fit its dtype.
+SHARDSOLVE_HOST_DEVICE inline bool ends_as_zero(const State& state, Status status) {
+  const bool has_not_begun = status == Status::zero_rhs || status == Status::nonfinite_rhs ||
+                             status == Status::nonfinite_guess;
+  const bool has_known_residual = state.norm_b > 0 && is_finite(state.true_norm);
+  return has_not_begun || status == Status::overflow || (state.done != 0 && !has_known_residual);
 }
 
-/// `status`: the state's, or overflow. `has_x`: x is not 0.
+/// See Result::residual.
+SHARDSOLVE_HOST_DEVICE inline double residual_of(const State& state, Status status) {
+  return status == Status::zero_rhs        ? 0.0
+         : status == Status::nonfinite_rhs ? endless
+         : ends_as_zero(state, status)     ? 1.0
+                                           : state.true_norm / state.norm_b;
+}
+
+/// `status`: the state's, or overflow.
 SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const State& state,
-                                               Status status, std::int64_t row, bool has_x) {
+                                               Status status, std::int64_t row) {
   const bool is_converged = status >= Status::converged_rtol && status <= Status::happy_breakdown;
   const bool has_begun = state.norm_b > 0;
   const double scale = has_begun ? state.norm_b : 1.0;
@@ -217,7 +219,7 @@ SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const Sta
   report.iterations = state.iteration;
   report.matvecs = state.matvecs;
   report.restarts = state.restarts;
-  report.residual = residual_of(state, status, has_x);
+  report.residual = residual_of(state, status);
   report.tolerance = has_begun ? state.tolerance / scale : problem.rtol;
   report.margin = has_begun ? margin_of(problem, state, is_converged) : endless;
   report.is_marginal = report.margin < 2.0 ? 1 : 0;
@@ -235,7 +237,7 @@ SHARDSOLVE_HOST_DEVICE inline Report report_of(const Problem& problem, const Sta
   report.has_least_residual = state.has_least_residual;
   report.is_minres_alone = problem.method == Method::minres && state.lanczos.has_no_m != 0 ? 1 : 0;
   report.is_twofold = problem.is_twofold;
-  report.doubt = has_begun ? doubt(problem, state) / scale : 0.0;
+  report.doubt = ends_as_zero(state, status) ? 0.0 : doubt(problem, state) / scale;
   return report;
 }
 
@@ -254,7 +256,7 @@ SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan*
   if (leaves_range<Real>(problem, solve.state, whole, solve.exponent)) {
     solve.state.status = Status::overflow;
   }
-  report = report_of(problem, solve.state, solve.state.status, solve.row, !whole.is_zero());
+  report = report_of(problem, solve.state, solve.state.status, solve.row);
   figures[0] = static_cast<Real>(report.residual);
   figures[1] = static_cast<Real>(report.tolerance);
   figures[2] = static_cast<Real>(report.margin);
@@ -262,10 +264,9 @@ SHARDSOLVE_HOST_DEVICE inline void end_solve(const Problem& problem, const Scan*
   figures[4] = static_cast<Real>(report.error_estimate);
 }
 
-/// Whether b and x are taken as 0: the solve has not begun, or x does not fit its dtype.
+/// Whether b and x are taken as 0: at the beginning, of a solve that does not begin; at the end.
 SHARDSOLVE_HOST_DEVICE inline bool is_zero_vector(const SolveState& solve) {
-  return solve.state.status == Status::zero_rhs || solve.state.status == Status::nonfinite_rhs ||
-         solve.state.status == Status::nonfinite_guess || solve.state.status == Status::overflow;
+  return ends_as_zero(solve.state, solve.state.status);
 }
 
 }  // namespace shardsolve::krylov

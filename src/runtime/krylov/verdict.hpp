@@ -324,8 +324,8 @@ SHARDSOLVE_HOST_DEVICE SHARDSOLVE_APART inline AfterCheck judge_check(
       state.pending = Status::nonfinite_operator;
       state.pending_iteration = state.iteration;
     }
-    const double of_guess =
-        x_squared == 0.0 ? state.norm_b : std::numeric_limits<double>::infinity();
+    constexpr double endless_norm = std::numeric_limits<double>::infinity();
+    const double of_guess = x_squared == 0.0 ? state.norm_b : endless_norm;
     finish(problem, state, room, state.pending,
            state.check == Check::start ? of_guess : state.norm_r);
     return AfterCheck::nothing;
@@ -524,7 +524,7 @@ SHARDSOLVE_HOST_DEVICE inline bool are_conjugates(const Problem& problem, Number
   return magnitude(minus(a, conjugated(b))) <= problem.asymmetry * scale;
 }
 
-/// A solve that has not begun: x is the guess.
+/// A solve that has not begun: nobody has looked at the guess.
 SHARDSOLVE_HOST_DEVICE inline void finish_at_once(const Problem& problem, State& state,
                                                   const StateRoom& room, Status status,
                                                   double value) {
