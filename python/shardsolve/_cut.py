@@ -120,9 +120,10 @@ def place_like(a: jax.Array, other: jax.Array) -> jax.Array:
     sharding = jax.typeof(other).sharding
     if not _is_explicit(sharding.mesh):
         return place_whole(a)
-    if _is_put(other) and not isinstance(a, jax.core.Tracer):
-        return jax.device_put(a, other.sharding)
-    mesh = other.sharding.mesh if _is_put(other) else sharding.mesh
+    own = other.sharding if _is_put(other) else None
+    if own is not None and not isinstance(a, jax.core.Tracer):
+        return jax.device_put(a, own)
+    mesh = own.mesh if isinstance(own, NamedSharding) else sharding.mesh
     return jax.sharding.reshard(a, NamedSharding(mesh, sharding.spec))
 
 
