@@ -202,10 +202,14 @@ SHARDSOLVE_HOST_DEVICE inline bool ends_as_zero(const State& state, Status statu
 
 /// See Result::residual.
 SHARDSOLVE_HOST_DEVICE inline double residual_of(const State& state, Status status) {
-  return status == Status::zero_rhs        ? 0.0
-         : status == Status::nonfinite_rhs ? endless
-         : ends_as_zero(state, status)     ? 1.0
-                                           : state.true_norm / state.norm_b;
+  if (status == Status::zero_rhs) {
+    return 0.0;
+  }
+  if (status == Status::nonfinite_rhs) {
+    return endless;
+  }
+  const bool has_begun = state.norm_b > 0;
+  return has_begun && !ends_as_zero(state, status) ? state.true_norm / state.norm_b : 1.0;
 }
 
 /// `status`: the state's, or overflow.
